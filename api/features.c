@@ -1,0 +1,19 @@
+#include "api/feature.h"
+
+#include "api/audit/audit.h"
+#include "api/codesign/codesign.h"
+#include "api/identity/identity_feature.h"
+#include "api/keys/keys.h"
+#include "api/server/server_feature.h"
+#include "api/tsa/tsa.h"
+
+/* Start order: a feature may use what stands before it. */
+static const struct feature *const all[] = {
+    &server_feature, &identity_feature, &keys_feature, &audit_feature, &codesign_feature, &tsa_feature,
+};
+
+const struct feature *const *features_all(size_t *ret_count)
+{
+    *ret_count = COUNT_OF(all);
+    return all;
+}

@@ -1,0 +1,75 @@
+/*
+ * The projector applies the log to the read model: in order, once, many messages to a transaction. For each event it
+ * writes the audit record (tenant sequence, chain hash), calls the projection function of the event's row, and moves
+ * the checkpoint; all in the same transaction. A projection function does nothing but SQL through its transaction, so
+ * rebuild (empty and replay) gives the same bytes. One leader (database lock) among several svc-api.
+ *
+ * A failing event stops the projector at that message: recorded, shown by /readyz, retried with backoff.
+ */
+#ifndef API_PROJECTION_PROJECTION_H
+#define API_PROJECTION_PROJECTION_H
+
+#include "api/events/events.h"
+#include "api/store/store.h"
+
+struct projector;
+struct projection; /* the transaction in which one event is applied */
+
+typedef struct fault (*projection_fn)(struct projection *projection, const struct event_view *event);
+
+/* The events table of a feature: every type that it appends. An event that no row names stops the projector. */
+struct event_row {
+    const char *type;
+    int64_t schema_version;
+    projection_fn project; /* NULL: audit record only */
+    const char *doc;
+};
+
+/* For projection functions. */
+struct op *projection_op(struct projection *projection); /* arena, note; tenant = the event's */
+struct tx *projection_tx(struct projection *projection);
+/* The audit sequence that this event got within its tenant. */
+int64_t projection_sequence(const struct projection *projection);
+/* Queues an outbox row for the event's tenant: `key` is unique per destination and tenant; a second one is ignored.
+ * `payload` is canonical JSON, at most 256 KiB. due = event time + delay. */
+struct fault projection_outbox(struct projection *projection, const char *destination, const char *key,
+                               struct span payload, int64_t delay_us);
+/* Settles a row from the event that records its outcome: "delivered" or "dead-lettered". */
+struct fault projection_outbox_settle(struct projection *projection, const char *destination, const char *key,
+                                      const char *state);
+
+/* `rows` of all features; on_outbox is called (from the projector's thread) after a commit that queued outbox rows. */
+struct projector_config {
+    struct store *store;
+    struct event_log *log;
+    const struct event_row *const *tables;
+    const size_t *counts;
+    size_t table_count;
+    void (*on_outbox)(void *arg);
+    void *arg;
+};
+struct fault projector_start(const struct projector_config *config, struct projector **ret_projector);
+void projector_stop(struct projector *projector); /* drains the batch in hand, joins */
+
+/* Waits until the checkpoint has passed `stream_seq` (in this process or another). DEADLINE when it did not. */
+struct fault projector_wait(struct op *op, struct projector *projector, uint64_t stream_seq);
+/* Waits until this process has caught up with the log's end as of now: start-up, before serving. */
+struct fault projector_catch_up(struct op *op, struct projector *projector);
+/* Wakes up on every applied batch: waits until something was applied after `*seen` (0 at first), or the deadline. */
+struct fault projector_changed(struct op *op, struct projector *projector, uint64_t *seen, mono_ns deadline);
+
+struct projector_state {
+    uint64_t checkpoint, log_last; /* stream sequences */
+    uint64_t lag;
+    bool leader, stopped_at_failure;
+    uint64_t failed_seq;      /* first message that does not apply */
+    bool log_trusted;         /* the log's stored messages equal the verified copies */
+    uint64_t first_bad_seq;   /* when not */
+    char cause[32];           /* "gap", "rewind", "altered", "tail_lost", "" */
+};
+void projector_state(struct projector *projector, struct projector_state *ret_state);
+
+/* Replays the whole log into emptied tables, in this process, without serving (svc-appliance rebuild). */
+struct fault projection_rebuild(struct op *op, const struct projector_config *config, uint64_t *ret_messages);
+
+#endif

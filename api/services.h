@@ -1,0 +1,31 @@
+/* What a running svc-api has, handed to handlers and workers. Owned by main.c; read-only after start. */
+#ifndef API_SERVICES_H
+#define API_SERVICES_H
+
+#include "api/events/events.h"
+#include "api/identity/identity.h"
+#include "api/outbox/outbox.h"
+#include "api/projection/projection.h"
+#include "api/store/store.h"
+#include "api/telemetry/metrics.h"
+#include "appliance/base/config.h"
+#include "appliance/base/secret.h"
+#include "signer-pkcs11/client/client.h"
+
+struct tsa; /* api/tsa/tsa.h: loaded TSU keys, certificates, serial block */
+
+struct services {
+    const struct config *config;
+    struct store *store;
+    struct event_log *log;
+    struct projector *projector;
+    struct outbox *outbox;
+    struct identity *identity;
+    struct signer_client *signer;
+    struct metrics *metrics;
+    struct secret *fingerprint_key; /* 32 bytes: HMAC of preview fingerprints and cursors */
+    struct tsa *tsa;                /* NULL when protocols.tsa.enabled is false */
+    struct uuid instance;
+};
+
+#endif

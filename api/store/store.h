@@ -1,0 +1,102 @@
+/*
+ * PostgreSQL, and nothing else of it leaves this folder: pools by purpose, transactions with the tenant set, prepared
+ * statements by constant. Every table with tenant rows has row-level security forced; a transaction sees its
+ * operation's tenant only (set_config('svc.tenant', ..., true) at its start).
+ *
+ * Three roles: svc_owner owns the schema (migrate, rebuild), svc_worker writes read-model tables (projector, outbox),
+ * svc_app reads them and writes only what is not a projection (idempotency claims, rate limits). So "only a projection
+ * writes the read model" is a grant, not a habit.
+ *
+ *     CLEANUP(tx_rollbackp) struct tx *tx = NULL;
+ *     TRY(tx_begin(op, store, STORE_REQUEST, &tx));
+ *     CLEANUP(rows_freep) struct rows *rows = NULL;
+ *     TRY(tx_query(tx, &KEY_BY_ID, (struct sql_arg[]){ SQL_TEXT(id) }, 1, &rows));
+ *     TRY(tx_commit(&tx));
+ */
+#ifndef API_STORE_STORE_H
+#define API_STORE_STORE_H
+
+#include "appliance/base/config.h"
+#include "appliance/base/op.h"
+
+struct store;
+struct tx;
+struct rows;
+
+/* Pools of the contract. The role: svc_worker for BOOKKEEPING and LOCK, svc_app for the rest. Idempotency results and
+ * claims use RESERVED/REQUEST. */
+enum store_pool { STORE_REQUEST, STORE_PROBE, STORE_RESERVED, STORE_BOOKKEEPING, STORE_LOCK, STORE_POOL_COUNT };
+
+/* One statement: constant text with $1.. parameters, prepared by name on first use of each connection. */
+struct sql {
+    const char *name;
+    const char *text;
+    unsigned args;
+};
+struct sql_arg {
+    enum { SQL_ARG_NULL, SQL_ARG_TEXT, SQL_ARG_INT, SQL_ARG_BYTES, SQL_ARG_BOOL } kind;
+    struct span bytes; /* TEXT, BYTES */
+    int64_t number;    /* INT, BOOL */
+};
+#define SQL_TEXT(v)  ((struct sql_arg){ .kind = SQL_ARG_TEXT, .bytes = span_text(v) })
+#define SQL_SPAN(v)  ((struct sql_arg){ .kind = SQL_ARG_TEXT, .bytes = (v) })
+#define SQL_BYTES(v) ((struct sql_arg){ .kind = SQL_ARG_BYTES, .bytes = (v) })
+#define SQL_INT(v)   ((struct sql_arg){ .kind = SQL_ARG_INT, .number = (v) })
+#define SQL_BOOL(v)  ((struct sql_arg){ .kind = SQL_ARG_BOOL, .number = (v) })
+#define SQL_NONE     ((struct sql_arg){ .kind = SQL_ARG_NULL })
+
+/* Opens and pings every connection of every pool or fails closed; checks schema version and the roles (STORE_ROLE when
+ * one is superuser, has BYPASSRLS or owns a table). `why` gets a line. */
+struct fault store_open(const struct config *config, struct buf *why, struct store **ret_store);
+void store_close(struct store *store);
+DEFINE_FREEP(struct store, store_close)
+
+/* Takes a connection (STORE_BUSY after the acquire window or the operation's deadline), begins, sets the tenant.
+ * Raises op->tx_open. */
+struct fault tx_begin(struct op *op, struct store *store, enum store_pool pool, struct tx **ret_tx);
+/* Gives the connection back in any case; on failure the transaction is rolled back. *tx becomes NULL. */
+struct fault tx_commit(struct tx **tx);
+void tx_rollback(struct tx *tx); /* NULL is fine */
+DEFINE_FREEP(struct tx, tx_rollback)
+/* Another tenant within the same transaction: the projector only. */
+struct fault tx_set_tenant(struct tx *tx, struct tenant_id tenant);
+
+/* Times are stored as BIGINT microseconds (utc_us); integers are int8, binary is bytea, flags are bool. Cast in the
+ * statement where PostgreSQL would say otherwise (count(*) is int8 already). A result column of another type is a bug. */
+struct fault tx_query(struct tx *tx, const struct sql *sql, const struct sql_arg *args, size_t count,
+                      struct rows **ret_rows);
+/* Without rows; ret_affected may be NULL. */
+struct fault tx_exec(struct tx *tx, const struct sql *sql, const struct sql_arg *args, size_t count,
+                     int64_t *ret_affected);
+
+size_t rows_count(const struct rows *rows);
+bool rows_null(const struct rows *rows, size_t row, size_t column);
+int64_t rows_int(const struct rows *rows, size_t row, size_t column);
+bool rows_bool(const struct rows *rows, size_t row, size_t column);
+struct span rows_bytes(const struct rows *rows, size_t row, size_t column);   /* borrows from rows */
+const char *rows_text(const struct rows *rows, size_t row, size_t column);    /* borrows; NUL-terminated */
+void rows_free(struct rows *rows);
+DEFINE_FREEP(struct rows, rows_free)
+
+/* A session-level advisory lock on a connection of the LOCK pool, for leadership. held=false: somebody else has it. */
+struct store_lock;
+struct fault store_lock_try(struct op *op, struct store *store, int64_t key, struct store_lock **ret_lock, bool *ret_held);
+/* False when the connection, and with it the lock, is lost. */
+bool store_lock_alive(struct store_lock *lock);
+void store_lock_free(struct store_lock *lock);
+DEFINE_FREEP(struct store_lock, store_lock_free)
+
+/* One cheap read within `timeout_ms`, through the probe pool. */
+struct fault store_ping(struct op *op, struct store *store, int timeout_ms);
+struct store_pool_stats {
+    unsigned max, total, acquired, idle;
+};
+struct store_pool_stats store_pool_stats(struct store *store, enum store_pool pool);
+const char *store_pool_text(enum store_pool pool);
+
+/* As svc_owner: applies the numbered migrations that are missing, each in its own transaction, under a lock. */
+struct fault store_migrate(const struct config *config, struct buf *why);
+/* As svc_owner: empties every table that a projection writes (rebuild). Refused (CONFLICT) while a projector runs. */
+struct fault store_empty_projections(const struct config *config, struct buf *why);
+
+#endif

@@ -1,0 +1,30 @@
+/* The metrics registry: Prometheus text exposition. A metric is a constant row; label values are bounded by the caller
+ * (routes normalised, closed codes) and by a cap of 256 series a metric. Thread-safe, no allocation on the hot path
+ * after a series was first seen. */
+#ifndef API_TELEMETRY_METRICS_H
+#define API_TELEMETRY_METRICS_H
+
+#include "appliance/base/bytes.h"
+
+enum metric_kind { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM };
+#define METRIC_LABELS_MAX 4
+struct metric {
+    const char *name;
+    enum metric_kind kind;
+    const char *help;
+    const char *labels[METRIC_LABELS_MAX]; /* NULL-terminated when fewer */
+};
+
+struct metrics;
+struct fault metrics_new(struct metrics **ret_metrics);
+void metrics_free(struct metrics *metrics);
+DEFINE_FREEP(struct metrics, metrics_free)
+/* So that a metric shows (0, or without series) before its first use. */
+struct fault metrics_register(struct metrics *metrics, const struct metric *rows, size_t count);
+/* Values of labels in order of the row; missing trailing ones are NULL. */
+void metrics_add(struct metrics *metrics, const struct metric *metric, double by, const char *const *labels);
+void metrics_set(struct metrics *metrics, const struct metric *metric, double value, const char *const *labels);
+void metrics_observe(struct metrics *metrics, const struct metric *metric, double seconds, const char *const *labels);
+struct fault metrics_print(struct metrics *metrics, struct buf *out);
+
+#endif

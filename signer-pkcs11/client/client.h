@@ -1,0 +1,58 @@
+/*
+ * The pooled client of svc-signer. One call = one request frame on a pooled connection, bounded by the operation's
+ * deadline and by signer.operation_timeout. Thread-safe. A refused or broken connection is SIGNER_UNAVAILABLE, and the
+ * next call connects anew: nothing has to be restarted when the signer returns. Nothing here ever signs by itself.
+ */
+#ifndef SIGNER_CLIENT_CLIENT_H
+#define SIGNER_CLIENT_CLIENT_H
+
+#include "appliance/base/config.h"
+#include "appliance/base/op.h"
+#include "signer-pkcs11/protocol/key.h"
+
+struct signer_client;
+
+enum signer_state { SIGNER_OK, SIGNER_DEGRADED, SIGNER_DOWN };
+struct signer_health {
+    enum signer_state state;
+    char token_label[33], token_model[17], token_serial[17], cause[160];
+    uint64_t operations, recoveries, journal_bytes;
+    uint32_t sessions, queue;
+    bool fips_active, self_test_passed;
+};
+
+/* Does not connect yet. `config` is borrowed for the client's life. */
+struct fault signer_client_new(const struct config *config, struct signer_client **ret_client);
+void signer_client_free(struct signer_client *client);
+DEFINE_FREEP(struct signer_client, signer_client_free)
+
+struct fault signer_health(struct op *op, struct signer_client *client, struct signer_health *ret_health);
+/* The new key's PKIX DER public key is appended to `spki` (nothing for AES). KEY_EXISTS when the label is taken: then
+ * signer_public_key tells what it is. */
+struct fault signer_generate(struct op *op, struct signer_client *client, const struct key_ref *key,
+                             enum key_algorithm algorithm, struct buf *spki);
+struct fault signer_public_key(struct op *op, struct signer_client *client, const struct key_ref *key,
+                               enum key_algorithm *ret_algorithm, struct buf *spki);
+
+struct sign_request {
+    struct key_ref key;
+    enum sign_scheme scheme;
+    enum hash_algorithm hash;
+    struct span digest;
+    struct uuid op_id; /* "" = not journalled; otherwise the same id and request give the same bytes for ever */
+};
+/* Appends the signature: DER SEQUENCE(r, s) for ECDSA, the integer's octets for RSA. */
+struct fault signer_sign(struct op *op, struct signer_client *client, const struct sign_request *request,
+                         struct buf *signature);
+/* OK or SIGNATURE_INVALID. */
+struct fault signer_verify(struct op *op, struct signer_client *client, const struct sign_request *request,
+                           struct span signature);
+struct fault signer_destroy(struct op *op, struct signer_client *client, const struct key_ref *key);
+/* AES-256-GCM inside the token. The output names format and key, so it can be unsealed after rotation; UNSEAL when
+ * aad, key or bytes differ. */
+struct fault signer_seal(struct op *op, struct signer_client *client, const struct key_ref *key, struct span aad,
+                         struct span plain, struct buf *sealed);
+struct fault signer_unseal(struct op *op, struct signer_client *client, const struct key_ref *key, struct span aad,
+                           struct span sealed, struct buf *plain);
+
+#endif

@@ -1,0 +1,60 @@
+/*
+ * The PKCS#11 token: one module, one token, a pool of sessions; nothing of Cryptoki leaves this folder. libp11 loads
+ * the module, finds the slot, logs in, enumerates and generates keys; signing goes through one gate of C_ calls on the
+ * module's function list, so mechanisms, sessions and CK_RV codes are ours to see. Handles are cached with a
+ * generation; recovery (new session, login, find again, Finalize/Initialize) is single flight with jittered backoff.
+ * No PIN is tried a second time after CKR_PIN_INCORRECT. Thread-safe; each caller brings its session from the pool.
+ */
+#ifndef SIGNER_TOKEN_TOKEN_H
+#define SIGNER_TOKEN_TOKEN_H
+
+#include "appliance/base/config.h"
+#include "appliance/base/op.h"
+#include "appliance/base/secret.h"
+#include "signer-pkcs11/protocol/key.h"
+
+struct token;
+struct token_session; /* one worker thread's; from token_session_take */
+
+enum token_state { TOKEN_OK, TOKEN_DEGRADED, TOKEN_DOWN };
+struct token_status {
+    enum token_state state;
+    char label[33], model[17], serial[17];
+    char cause[160]; /* why not OK, and what to do */
+    uint64_t recoveries;
+    unsigned sessions;
+};
+
+/* Loads the module and logs in. TOKEN_UNAVAILABLE, TOKEN_PIN. `pin` is borrowed for the token's life. */
+struct fault token_open(const struct config *config, const char *module_path, const struct secret *pin, struct buf *why,
+                        struct token **ret_token);
+void token_close(struct token *token);
+DEFINE_FREEP(struct token, token_close)
+void token_status(struct token *token, struct token_status *ret_status);
+
+/* A session for the calling thread; config signer.sessions of them exist. Waits until op's deadline (SATURATED). */
+struct fault token_session_take(struct op *op, struct token *token, struct token_session **ret_session);
+void token_session_put(struct token_session *session);
+DEFINE_FREEP(struct token_session, token_session_put)
+
+/* Each: KEY_NOT_FOUND, TOKEN_UNAVAILABLE (after bounded recovery within op's deadline), TOKEN_MECHANISM ... */
+struct fault token_generate(struct op *op, struct token_session *session, const struct key_ref *key,
+                            enum key_algorithm algorithm, struct buf *spki); /* KEY_EXISTS */
+struct fault token_public_key(struct op *op, struct token_session *session, const struct key_ref *key,
+                              enum key_algorithm *ret_algorithm, struct buf *spki);
+/* digest is exactly hash_size(hash). Signature: DER for ECDSA, raw octets for RSA. The caller has checked the purpose. */
+struct fault token_sign(struct op *op, struct token_session *session, const struct key_ref *key, enum sign_scheme scheme,
+                        enum hash_algorithm hash, struct span digest, struct buf *signature);
+struct fault token_verify(struct op *op, struct token_session *session, const struct key_ref *key,
+                          enum sign_scheme scheme, enum hash_algorithm hash, struct span digest, struct span signature);
+struct fault token_destroy(struct op *op, struct token_session *session, const struct key_ref *key);
+/* AES-256-GCM (CKM_AES_GCM), 96-bit IV from C_GenerateRandom, 128-bit tag. Output: version byte, 16-byte key id,
+ * 12-byte IV, ciphertext, tag. */
+struct fault token_seal(struct op *op, struct token_session *session, const struct key_ref *key, struct span aad,
+                        struct span plain, struct buf *sealed);
+struct fault token_unseal(struct op *op, struct token_session *session, const struct key_ref *key, struct span aad,
+                          struct span sealed, struct buf *plain);
+/* Drops the cached handles and sessions (tests, and after an operator's change of the token). */
+void token_forget_handles(struct token *token);
+
+#endif
