@@ -1,0 +1,330 @@
+"""A real appliance for the end-to-end tests: its own data folder, free loopback ports, the real programs."""
+import base64
+import hashlib
+import http.client
+import json
+import os
+import secrets
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import tempfile
+import threading
+import time
+
+SRC = os.path.abspath(os.path.join(os.path.dirname(__file__), "../.."))
+BIN = os.environ.get("SVC_TEST_BIN", os.path.join(SRC, "build/release/bin"))
+START_LIMIT = float(os.environ.get("SVC_TEST_START_LIMIT", "120"))
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def until(what, condition, limit=30.0):
+    """Polls a condition until it holds; the limit only bounds a hang, it asserts no speed."""
+    end = time.monotonic() + limit
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > end:
+            raise AssertionError(f"waited {limit:.0f} s in vain until {what}")
+        threading.Event().wait(0.02)
+
+
+def yaml(settings):
+    """Dotted keys to nested YAML."""
+    tree = {}
+    for key, value in settings.items():
+        node = tree
+        *folders, last = key.split(".")
+        for folder in folders:
+            node = node.setdefault(folder, {})
+        node[last] = value
+
+    def emit(node, depth):
+        out = ""
+        for key, value in node.items():
+            pad = "  " * depth
+            if isinstance(value, dict):
+                out += f"{pad}{key}:\n" + emit(value, depth + 1)
+            elif isinstance(value, list):
+                out += f"{pad}{key}: [{', '.join(value)}]\n"
+            elif isinstance(value, bool):
+                out += f"{pad}{key}: {'true' if value else 'false'}\n"
+            elif isinstance(value, str):
+                out += f'{pad}{key}: "{value}"\n'
+            else:
+                out += f"{pad}{key}: {value}\n"
+        return out
+
+    return emit(tree, 0)
+
+
+class Answer:
+    def __init__(self, status, headers, body):
+        self.status, self.headers, self.body = status, headers, body
+
+    @property
+    def json(self):
+        return json.loads(self.body)
+
+    def __repr__(self):
+        return f"<{self.status} {self.body[:300]!r}>"
+
+
+class Appliance:
+    def __init__(self, name="e2e", **settings):
+        self.dir = tempfile.mkdtemp(prefix=f"svc-{name}-", dir="/tmp")
+        os.chmod(self.dir, 0o755)
+        self.port, self.plain, self.probe, nats = (free_port() for _ in range(4))
+        self.settings = {
+            "data_dir": f"{self.dir}/data",
+            "run_dir": f"{self.dir}/run",
+            "policy_dir": f"{SRC}/policies",
+            "bin_dir": BIN,
+            "http.listen": f"127.0.0.1:{self.port}",
+            "http.plain_listen": f"127.0.0.1:{self.plain}",
+            "http.probe_listen": f"127.0.0.1:{self.probe}",
+            "nats.embedded_port": nats,
+            "protocols.tsa.clock.trust_host": True,
+        }
+        self.settings.update({k.replace("__", "."): v for k, v in settings.items()})
+        self.config = f"{self.dir}/svc.yaml"
+        self.log_path = f"{self.dir}/log"
+        self.process = None
+        self.env = {}
+
+    def write_config(self):
+        with open(self.config, "w") as f:
+            f.write(yaml(self.settings))
+
+    def spawn(self, *args):
+        self.write_config()
+        self.log = open(self.log_path, "ab")
+        self.process = subprocess.Popen([f"{BIN}/svc-appliance", "run", "--config", self.config, *args],
+                                        stdout=self.log, stderr=self.log, start_new_session=True)
+        return self
+
+    def start(self):
+        self.spawn()
+
+        def ready():
+            if self.process.poll() is not None:
+                raise AssertionError(f"svc-appliance ended with {self.process.returncode}\n{self.tail()}")
+            return self.is_ready() and os.path.exists(f"{self.dir}/data/client.env")
+
+        try:
+            until("the appliance is ready", ready, START_LIMIT)
+        except AssertionError:
+            print(self.tail())
+            self.stop()
+            raise
+        with open(f"{self.dir}/data/client.env") as f:
+            for line in f:
+                line = line.strip()
+                if line and not line.startswith("#"):
+                    key, _, value = line.removeprefix("export ").partition("=")
+                    self.env[key] = value.strip("'\"")
+        return self
+
+    def probe_get(self, path, timeout=5):
+        connection = http.client.HTTPConnection("127.0.0.1", self.probe, timeout=timeout)
+        try:
+            connection.request("GET", path)
+            r = connection.getresponse()
+            return Answer(r.status, dict(r.getheaders()), r.read())
+        except OSError:
+            return Answer(0, {}, b"")
+        finally:
+            connection.close()
+
+    def is_ready(self):
+        return self.probe_get("/readyz").status == 200
+
+    def tail(self, lines=60):
+        with open(self.log_path, errors="replace") as f:
+            return "".join(f.readlines()[-lines:])
+
+    def stop(self):
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(60)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+                raise AssertionError("svc-appliance did not drain in 60 s\n" + self.tail())
+        code = self.process.returncode if self.process else None
+        return code
+
+    def clean(self):
+        self.stop()
+        if not os.environ.get("SVC_TEST_KEEP"):
+            shutil.rmtree(self.dir, ignore_errors=True)
+
+    def pids(self, comm):
+        """Pids of our own processes of this name (below our supervisor)."""
+        found = []
+        for entry in os.listdir("/proc"):
+            if not entry.isdigit():
+                continue
+            try:
+                with open(f"/proc/{entry}/stat") as f:
+                    stat = f.read()
+            except OSError:
+                continue
+            name = stat[stat.index("(") + 1:stat.rindex(")")]
+            if name == comm and self.below_us(int(entry)):
+                found.append(int(entry))
+        return found
+
+    def below_us(self, pid):
+        while pid > 1:
+            if pid == self.process.pid:
+                return True
+            try:
+                with open(f"/proc/{pid}/stat") as f:
+                    stat = f.read()
+            except OSError:
+                return False
+            pid = int(stat[stat.rindex(")") + 2:].split()[1])
+        return False
+
+    def child(self, comm):
+        """The oldest of our processes of this name: the postmaster, not a backend."""
+        return min(until(f"{comm} runs", lambda: self.pids(comm)))
+
+    def tls(self):
+        return ssl.create_default_context(cafile=f"{self.dir}/data/ca.pem")
+
+    def session(self, token=None):
+        return Session(self, token)
+
+    def api(self, method, path, body=None, token="OPERATOR", key=None, headers=None):
+        return self.session(token).api(method, path, body, key, headers)
+
+    def token(self, role):
+        return self.env["SVC_TOKEN_" + role]
+
+    def tsa(self, der, timeout=20):
+        connection = http.client.HTTPConnection("127.0.0.1", self.plain, timeout=timeout)
+        try:
+            connection.request("POST", "/tsa", der, {"Content-Type": "application/timestamp-query"})
+            r = connection.getresponse()
+            return Answer(r.status, dict(r.getheaders()), r.read())
+        finally:
+            connection.close()
+
+    def appliance(self, *args, check=True):
+        return run(f"{BIN}/svc-appliance", *args, "--config", self.config, check=check)
+
+    def cli(self, *args, token="OPERATOR", check=True, **extra):
+        env = {k: v for k, v in os.environ.items() if not k.startswith("SVC_")}
+        env.update(self.env)
+        env["SVC_TOKEN"] = self.token(token)
+        return run(f"{BIN}/svc-cli", *args, check=check, env=env, **extra)
+
+    def sql(self, statement, user="postgres"):
+        out = run("setpriv", "--reuid=svc-pg", "--regid=svc-pg", "--clear-groups",
+                  "psql", "-X", "-At", "-h", f"{self.dir}/run/postgres", "-U", user, "-d", "svc",
+                  "-v", "ON_ERROR_STOP=1", "-c", statement)
+        return out.stdout.strip()
+
+
+class Session:
+    """One keep-alive HTTPS connection with one token."""
+
+    def __init__(self, appliance, token):
+        self.appliance = appliance
+        self.text = appliance.env.get(f"SVC_TOKEN_{token}", token) if token else None
+        self.connection = None
+
+    def api(self, method, path, body=None, key=None, headers=None, timeout=60):
+        all_headers = dict(headers or {})
+        if self.text:
+            all_headers.setdefault("Authorization", f"Bearer {self.text}")
+        if key is True:
+            key = secrets.token_hex(16)
+        if key:
+            all_headers["Idempotency-Key"] = key
+        data = None
+        if body is not None:
+            data = body if isinstance(body, bytes) else json.dumps(body).encode()
+            all_headers.setdefault("Content-Type", "application/json")
+        if self.connection is None:
+            self.connection = http.client.HTTPSConnection("127.0.0.1", self.appliance.port, timeout=timeout,
+                                                          context=self.appliance.tls())
+        try:
+            self.connection.request(method, path, data, all_headers)
+            r = self.connection.getresponse()
+            return Answer(r.status, dict(r.getheaders()), r.read())
+        except (OSError, http.client.HTTPException):
+            self.close()
+            raise
+
+    def close(self):
+        if self.connection is not None:
+            self.connection.close()
+            self.connection = None
+
+
+def run(*args, check=True, **extra):
+    extra.setdefault("stdin", subprocess.DEVNULL)
+    if "input" in extra:
+        del extra["stdin"]
+    done = subprocess.run([str(a) for a in args], capture_output=True, text=extra.pop("text", True), **extra)
+    if check and done.returncode != 0:
+        raise AssertionError(f"{args} ended with {done.returncode}\n{done.stdout}\n{done.stderr}")
+    return done
+
+
+def b64(data):
+    return base64.b64encode(data).decode()
+
+
+def digest_of(data):
+    return hashlib.sha256(data).digest()
+
+
+def make_key(appliance, algorithm="ec-p256", name=None, token="OPERATOR"):
+    answer = appliance.api("POST", "/api/v1/keys",
+                           {"name": name or "k-" + secrets.token_hex(4), "algorithm": algorithm, "purpose": "codesign"},
+                           token=token, key=True)
+    assert answer.status == 201, answer
+    return answer.json["id"]
+
+
+def sign_body(session, key_id, digest, artifact_type="file"):
+    body = {"key_id": key_id, "artifact_type": artifact_type, "digest": b64(digest)}
+    preview = session.api("POST", "/api/v1/code-signing/preview", body)
+    assert preview.status == 200, preview
+    return {**body, "preview_fingerprint": preview.json["request_fingerprint"]}
+
+
+def openssl_verifies(public_key_der, signature, data, extra=()):
+    with tempfile.TemporaryDirectory() as d:
+        for name, content in (("pub", public_key_der), ("sig", signature), ("data", data)):
+            with open(f"{d}/{name}", "wb") as f:
+                f.write(content)
+        done = run("openssl", "dgst", "-sha256", "-verify", f"{d}/pub", "-keyform", "DER", *extra,
+                   "-signature", f"{d}/sig", f"{d}/data", check=False)
+        return done.returncode == 0
+
+
+def all_records(appliance, token="AUDITOR"):
+    """Every audit record, oldest first, through the pages."""
+    session, out, cursor = appliance.session(token), [], None
+    while True:
+        path = "/api/v1/audit/records?order=asc&limit=500" + (f"&cursor={cursor}" if cursor else "")
+        answer = session.api("GET", path)
+        assert answer.status == 200, answer
+        out += [row["record"] for row in answer.json["records"]]
+        cursor = answer.json.get("next_cursor")
+        if not cursor:
+            return out
