@@ -22,6 +22,7 @@ enum route_flags {
     ROUTE_PLAIN_TOO = 4,   /* also on http.plain_listen */
     ROUTE_RAW_BODY = 8,    /* not JSON: body is handed over as it is */
     ROUTE_SECRET_ANSWER = 16, /* the answer holds a secret: sent once, never kept; a replay answers 409 indeterminate */
+    ROUTE_PROBE = 32, /* also on http.probe_listen; outside bulkheads, admission and drain */
 };
 enum route_bulkhead { BULKHEAD_NONE, BULKHEAD_API, BULKHEAD_PROTOCOL, BULKHEAD_HEAVY };
 

@@ -20,7 +20,8 @@ struct fips_posture {
     char standard[16]; /* "FIPS 140-3" */
 };
 
-/* Call once, before threads. Also calls crypto_context_set(). `detail` gets one clear line on failure. */
+/* Call once, before threads. Also calls crypto_context_set(). `detail` gets one clear line on failure; also on success
+ * when the module is not required and not active (why). After a failure no algorithm can be fetched any more. */
 struct fault fips_start(const struct config *config, struct buf *detail);
 OSSL_LIB_CTX *fips_libctx(void);
 void fips_posture(struct fips_posture *ret_posture);

@@ -1,6 +1,26 @@
 /*
  * The event log: JetStream, the source of truth. One message holds one or more events of one tenant and one lane, and
- * is appended whole or not at all. Subject: svc.events.<tenant>.<lane>. The body is canonical JSON (RFC 8785).
+ * is appended whole or not at all. Subject: svc.events.<tenant>.<lane>. The body is canonical JSON (RFC 8785):
+ *
+ *     {"actor":{"roles":[...],"subject":"..."},"events":[{"data":{...},"schema_version":1,"type":"..."}],"lane":"...",
+ *      "message_id":"...","tenant":"...","time":"...","trace_id":"...","v":1}
+ *
+ * What the server must be: 2.10 or newer, JetStream with `sync_interval: always` (an acknowledgement then means that
+ * the message is on disk), and an account in which the server can be asked whether that is so. The server answers it on
+ * the subject EVENTS_SERVER_CHECK of its system account, which the account of the log has to import:
+ *
+ *     jetstream { store_dir: "...", sync_interval: always }
+ *     system_account: SYS
+ *     accounts {
+ *       SYS: { exports: [ {service: "$SYS.REQ.SERVER.PING.VARZ", response_type: stream, accounts: [SVC]} ] }
+ *       SVC: { jetstream: enabled, users: [ {user: svc, password: "..."} ],
+ *              imports: [ {service: {account: SYS, subject: "$SYS.REQ.SERVER.PING.VARZ"}} ] }
+ *     }
+ *
+ * A server that says otherwise, or does not say, is refused (LOG_UNSAFE), unless nats.allow_unsynced is set and the
+ * stream has three or more replicas. The same is looked at again after every reconnect, before the next append.
+ *
+ * Thread-safe, except event_log_close; a reader belongs to one thread.
  */
 #ifndef API_EVENTS_EVENTS_H
 #define API_EVENTS_EVENTS_H
@@ -11,8 +31,11 @@
 struct event_log;
 
 #define EVENTS_PER_MESSAGE_MAX 256
-#define EVENT_MESSAGE_MAX      ((size_t)1 << 20)
+#define EVENT_MESSAGE_MAX      (((size_t)1 << 20) - 4096) /* with its headers it fits max_payload's usual 1 MiB */
+#define EVENT_TYPE_MAX         63
 #define LANE_MAX               31
+#define EVENTS_SUBJECTS        "svc.events.>"
+#define EVENTS_SERVER_CHECK    "$SYS.REQ.SERVER.PING.VARZ"
 
 /* One event to append. `data` is a JSON object (any form; it is made canonical here). */
 struct event {
@@ -32,13 +55,21 @@ struct event_append {
     uint64_t expected;
 };
 
-/* Connects, makes or checks the stream (replicas, file storage, sync settings: LOG_UNSAFE), duplicate window. */
+/* Connects (for up to 15 s), makes or checks the stream: file storage, replicas, duplicate window, nothing ever dropped
+ * or deleted; and the servers' sync settings. LOG_UNAVAILABLE, LOG_UNSAFE or CONFIG, and `why` (if not NULL) gets a
+ * line. `config` is borrowed for the life of the log. */
 struct fault event_log_open(const struct config *config, struct buf *why, struct event_log **ret_log);
 void event_log_close(struct event_log *log);
 DEFINE_FREEP(struct event_log, event_log_close)
 
-/* Appends for op's tenant, actor, trace and time; durable when it returns OK. After a time-out it is retried with the
- * same id within the deadline; a duplicate is success. *ret_seq is the message's stream sequence. BUG_IF(tx_open). */
+/* Appends for op's tenant, actor and trace, with the time of now; durable when it returns OK. After a time-out it is
+ * retried with the same id within the deadline; a duplicate is success, and what was stored first is what counts.
+ * *ret_seq is the message's stream sequence. BUG_IF(tx_open).
+ *   LOG_CONFLICT      the lane moved on; nothing was stored
+ *   LOG_UNAVAILABLE   no connection, or the server refuses to store; nothing was stored
+ *   DEADLINE          sent and never acknowledged: it may be stored. The same message id settles it
+ *   LOG_UNSAFE        the server or the stream is no longer what event_log_open accepted
+ *   TOO_LARGE         over EVENT_MESSAGE_MAX;  BAD_ARGUMENT  lane, type or data are not as they must be */
 struct fault events_append(struct op *op, struct event_log *log, const struct event_append *append, uint64_t *ret_seq);
 
 /* One event as read back. All texts borrow from the message. */
@@ -70,9 +101,26 @@ struct event_message {
 struct fault event_message_decode(struct op *op, uint64_t stream_seq, struct span subject, struct span body,
                                   struct event_message *ret_message);
 
+/* The body of a message, as it is stored: for the log itself, and for tests that plant messages. `out` is cleared first;
+ * its max bounds the size (TOO_LARGE). */
+struct event_body {
+    const struct principal *actor;
+    struct tenant_id tenant;
+    const char *lane;
+    const char *trace_id;
+    struct uuid message_id;
+    utc_us time;
+    const struct event *events;
+    size_t count;
+};
+struct fault event_message_encode(const struct event_body *body, struct buf *out);
+
 /* An ordered reader from `first_seq` on. next: copies the message into op's arena; DEADLINE when none came in time;
- * LOG_UNTRUSTED when a sequence is missing between two messages (a gap). */
+ * LOG_UNTRUSTED when a sequence is missing between two messages (a gap), LOG_DECODE when one is not ours; it then
+ * stays where it is, at event_reader_seq(). It resumes by itself after a lost connection. */
 struct event_reader;
+/* The sequence that event_reader_next gives next. */
+uint64_t event_reader_seq(const struct event_reader *reader);
 struct fault event_reader_new(struct event_log *log, uint64_t first_seq, struct event_reader **ret_reader);
 void event_reader_free(struct event_reader *reader);
 DEFINE_FREEP(struct event_reader, event_reader_free)
@@ -81,11 +129,18 @@ struct fault event_reader_next(struct op *op, struct event_reader *reader, mono_
 /* One stored message by sequence: for the running check against the read model's copies. NOT_FOUND when gone. */
 struct fault event_log_get(struct op *op, struct event_log *log, uint64_t stream_seq, struct event_message *ret_message);
 
+/* The newest sequence that this process knows to be stored: from its own appends and from what the server said. */
+uint64_t event_log_seen(const struct event_log *log);
+
 struct event_log_state {
-    uint64_t first_seq, last_seq, messages;
-    unsigned replicas_desired, replicas_actual;
+    uint64_t first_seq, last_seq, messages; /* all 0 when the stream is gone */
+    unsigned replicas_desired, replicas_actual; /* actual: the leader and the followers that are online and current */
     bool connected;
+    unsigned connects; /* how often a connection was made: 1 = the first still stands */
 };
+/* At most a second old, without a round trip as a rule: for probes and metrics. */
 struct fault event_log_state(struct op *op, struct event_log *log, struct event_log_state *ret_state);
+/* The same, asked of the server now. LOG_UNAVAILABLE when it does not answer. */
+struct fault event_log_state_now(struct op *op, struct event_log *log, struct event_log_state *ret_state);
 
 #endif

@@ -38,6 +38,7 @@ struct fault fault_from_wire(uint32_t number)
 
 void fault_bug(const char *file, int line, const char *what)
 {
-    (void)fprintf(stderr, "{\"level\":\"fatal\",\"event\":\"bug\",\"at\":\"%s:%d\",\"what\":\"%s\"}\n", file, line, what);
+    (void)fprintf(stderr, "{\"level\":\"fatal\",\"event\":\"bug\",\"at\":\"%s:%d\",\"what\":\"%s\"}\n", file, line,
+                  what);
     abort();
 }

@@ -22,7 +22,9 @@ struct token_status {
     char label[33], model[17], serial[17];
     char cause[160]; /* why not OK, and what to do */
     uint64_t recoveries;
-    unsigned sessions;
+    unsigned sessions;      /* open on the token now */
+    int64_t oldest_call_ms; /* how long the longest running call has been inside the module; 0 = none is */
+    bool restart_advised;   /* a call does not come back: only a new process can go on */
 };
 
 /* Loads the module and logs in. TOKEN_UNAVAILABLE, TOKEN_PIN. `pin` is borrowed for the token's life. */

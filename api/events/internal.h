@@ -1,0 +1,53 @@
+/* What the files of api/events/ share, and the only header of the tree that knows nats.c. */
+#ifndef API_EVENTS_INTERNAL_H
+#define API_EVENTS_INTERNAL_H
+
+#include "api/events/events.h"
+
+#include <nats/nats.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#define DUPLICATE_WINDOW_NS (20 * 60 * NS_PER_S)
+#define STREAM_MESSAGE_MAX  (1 << 20) /* headers and body */
+
+struct event_log {
+    const struct config *config; /* borrowed */
+    natsOptions *options;
+    natsConnection *connection;
+    jsCtx *js;
+    atomic_uint connects;         /* made connections; changed by nats.c's thread */
+    atomic_uint accepted_connect; /* the one for which stream and servers were last found safe */
+    _Atomic uint64_t seen;        /* newest sequence known to be stored */
+    pthread_mutex_t lock;         /* guards the rest; never held over I/O */
+    pthread_cond_t changed;       /* connects, checking, refreshing */
+    bool checking, refreshing, closed;
+    struct event_log_state state;
+    mono_ns state_at; /* 0 = never */
+};
+
+/* The fault of a natsStatus and JetStream's error number (0 = none), with a log note. op may be NULL. */
+struct fault nats_fault(struct op *op, natsStatus status, jsErrCode js_code, const char *doing);
+/* Waits for `changed` until `deadline` at most. The caller holds log->lock. */
+void event_log_wait(struct event_log *log, mono_ns deadline);
+void event_log_lock(struct event_log *log);
+void event_log_unlock(struct event_log *log);
+bool event_log_connected(struct event_log *log);
+void event_log_saw(struct event_log *log, uint64_t stream_seq);
+/* A wait for the library: what is left of `deadline`, at least 1 ms, at most `most_ms`. */
+int64_t wait_ms(mono_ns deadline, int64_t most_ms);
+/* The body of an answer as text of its own, bounded. */
+struct span message_span(const natsMsg *message);
+
+/* Makes the stream when there is none and `may_create`, or compares it with what it must be; then asks its servers
+ * about syncing. `why` gets one line. */
+struct fault stream_accept(struct event_log *log, bool may_create, mono_ns deadline, struct buf *why);
+/* LOG_UNSAFE with a line when a stream of this configuration could lose or drop a message. */
+struct fault stream_config_check(const jsStreamConfig *stream, const struct config *config, struct buf *why);
+/* Whether one answer to EVENTS_SERVER_CHECK says that the server syncs every write. */
+bool server_answer_synced(struct span answer);
+/* Value of the first text member of that name, "" when absent. Names of servers and ids: no escapes in them. */
+struct span server_answer_text(struct span answer, const char *quoted_name);
+
+#endif

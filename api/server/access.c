@@ -1,0 +1,51 @@
+#include "api/server/access.h"
+
+#include "appliance/base/log.h"
+
+#include <stdio.h>
+
+const struct metric http_requests_total = {
+    "svc_http_requests_total", METRIC_COUNTER, "HTTP requests by method, route template and status.",
+    { "method", "route", "code" }
+};
+const struct metric http_request_duration_seconds = {
+    "svc_http_request_duration_seconds", METRIC_HISTOGRAM, "Time from the header block to the last byte of the answer.",
+    { "method", "route" }
+};
+
+const char *access_method(const char *method)
+{
+    static const char *const known[] = { "GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS" };
+    for (size_t i = 0; i < COUNT_OF(known); i++) {
+        if (strcmp(method, known[i]) == 0) {
+            return known[i];
+        }
+    }
+    return "other";
+}
+
+void access_record(struct metrics *metrics, const struct op *op, const struct message *message,
+                   const struct response *response, const struct route_match *match, size_t bytes, mono_ns started)
+{
+    mono_ns took = clock_mono() - started;
+    const char *method = access_method(message->method);
+    const char *route = match->label != NULL ? match->label : "unmatched";
+    char status[16];
+    (void)snprintf(status, sizeof(status), "%d", response->status);
+    metrics_add(metrics, &http_requests_total, 1, (const char *const[]){ method, route, status });
+    metrics_observe(metrics, &http_request_duration_seconds, (double)took / (double)NS_PER_S,
+                    (const char *const[]){ method, route });
+
+    bool quiet = match->route != NULL && (match->route->flags & ROUTE_PROBE) != 0 && response->status < 400;
+    const struct log_pair pairs[] = {
+        LOG_TEXT("trace_id", op->trace_id),
+        LOG_TEXT("method", method),
+        LOG_TEXT("route", route),
+        LOG_INT("status", response->status),
+        LOG_INT("bytes", bytes),
+        LOG_INT("duration_ms", took / NS_PER_MS),
+        LOG_TEXT("tenant", op->tenant.text[0] != 0 ? op->tenant.text : NULL),
+        LOG_TEXT("code", response->fault != FAULT_NONE ? fault_row(response->fault)->text : NULL),
+    };
+    log_write_pairs(quiet ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO, "http_request", pairs, COUNT_OF(pairs));
+}

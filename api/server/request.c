@@ -1,0 +1,65 @@
+#include "api/server/exchange.h"
+
+const char *request_path(const struct request *request, const char *name)
+{
+    const struct route_params *params = &request->private_->match.params;
+    for (size_t i = 0; i < params->count; i++) {
+        if (strcmp(params->at[i].name, name) == 0) {
+            return params->at[i].value;
+        }
+    }
+    BUG_IF("a handler asked for a name that its path template does not have");
+    return NULL;
+}
+
+const char *request_query(const struct request *request, const char *name)
+{
+    return query_get(&request->private_->query, name);
+}
+
+const char *request_header(const struct request *request, const char *name)
+{
+    return message_header(request->private_->message, name);
+}
+
+const char *request_base_url(const struct request *request)
+{
+    const struct config *config = request->services->config;
+    if (config->http_base_url != NULL && config->http_base_url[0] != 0) {
+        return config->http_base_url;
+    }
+    const char *url = NULL;
+    struct fault fault = arena_printf(request->op->arena, &url, "https://%s", config->http_listen);
+    return FAULTED(fault) ? "" : url;
+}
+
+static int status_of(const struct request *request, int status)
+{
+    int chosen = status != 0 ? status : request->route->success_status;
+    BUG_IF(chosen < 200 || chosen > 599);
+    return chosen;
+}
+
+struct fault response_bytes(struct request *request, int status, const char *content_type, struct span bytes)
+{
+    struct span kept = { 0 };
+    if (bytes.len > 0) {
+        TRY(arena_copy(request->op->arena, bytes, &kept));
+    }
+    const char *type = NULL;
+    TRY(arena_text(request->op->arena, span_text(content_type), &type));
+    request->response->status = status_of(request, status);
+    request->response->content_type = type;
+    request->response->body = kept;
+    return OK;
+}
+
+struct fault response_json(struct request *request, int status, const struct buf *json)
+{
+    return response_bytes(request, status, "application/json", buf_span(json));
+}
+
+struct fault response_header(struct request *request, const char *name, const char *value)
+{
+    return response_add(request->op, request->response, name, value);
+}

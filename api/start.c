@@ -1,0 +1,198 @@
+#include "api/start.h"
+
+#include "api/feature.h"
+#include "appliance/base/alloc.h"
+#include "appliance/base/file.h"
+#include "appliance/base/log.h"
+#include "fips/fips.h"
+#include "signer-pkcs11/provider/provider.h"
+
+#include <stdio.h>
+
+#define FEATURES_MAX 32
+#define START_LIMIT_MS   120000
+#define REBUILD_LIMIT_MS (24 * 3600 * 1000)
+
+/* The features' tables, gathered once in the form that projector and outbox take. */
+static const struct event_row *event_tables[FEATURES_MAX];
+static size_t event_counts[FEATURES_MAX];
+static const struct outbox_row *outbox_tables[FEATURES_MAX];
+static size_t outbox_counts[FEATURES_MAX];
+
+static size_t gather_tables(void)
+{
+    size_t count = 0;
+    const struct feature *const *features = features_all(&count);
+    BUG_IF(count > FEATURES_MAX);
+    for (size_t i = 0; i < count; i++) {
+        event_tables[i] = features[i]->events;
+        event_counts[i] = features[i]->event_count;
+        outbox_tables[i] = features[i]->outbox;
+        outbox_counts[i] = features[i]->outbox_count;
+    }
+    return count;
+}
+
+static void wake_outbox(void *arg)
+{
+    const struct services *services = arg;
+    if (services->outbox != NULL) {
+        outbox_wake(services->outbox);
+    }
+}
+
+/* The MAC key of previews and cursors: 32 raw bytes, made once by the supervisor, shared by replicas as a file. */
+static struct fault load_fingerprint_key(struct services *services, struct buf *why)
+{
+    char path[512];
+    (void)snprintf(path, sizeof(path), "%s/api/fingerprint.key", services->config->data_dir);
+    struct fault fault = secret_from_file(path, &services->fingerprint_key);
+    if (FAULTED(fault) || secret_span(services->fingerprint_key).len < 32) {
+        TRY(buf_printf(why, "%s: must be a 0600 file of at least 32 random bytes", path));
+        return FAULT(CONFIG);
+    }
+    return OK;
+}
+
+static struct projector_config projector_config_of(struct services *services)
+{
+    return (struct projector_config){ .store = services->store,
+                                      .log = services->log,
+                                      .tables = event_tables,
+                                      .counts = event_counts,
+                                      .table_count = gather_tables(),
+                                      .on_outbox = wake_outbox,
+                                      .arg = services };
+}
+
+static struct fault open_stores(struct op *op, struct services *services, struct buf *why)
+{
+    TRY(store_open(services->config, why, &services->store));
+    TRY(event_log_open(services->config, why, &services->log));
+    TRY(identity_open(services->config, why, &services->identity));
+    struct projector_config config = projector_config_of(services);
+    TRY(projector_start(&config, &services->projector));
+    struct fault fault = projector_catch_up(op, services->projector);
+    if (FAULTED(fault)) {
+        struct projector_state state;
+        projector_state(services->projector, &state);
+        TRY(buf_printf(why, "the read model did not catch up with the event log: checkpoint %llu of %llu%s%s",
+                       (unsigned long long)state.checkpoint, (unsigned long long)state.log_last,
+                       state.cause[0] != 0 ? ", " : "", state.cause));
+    }
+    return fault;
+}
+
+static struct fault start_features(struct op *op, struct services *services, struct buf *why)
+{
+    size_t count = 0;
+    const struct feature *const *features = features_all(&count);
+    for (size_t i = 0; i < count; i++) {
+        TRY(metrics_register(services->metrics, features[i]->metrics, features[i]->metric_count));
+    }
+    struct outbox_config outbox = { .store = services->store,
+                                    .services = services,
+                                    .tables = outbox_tables,
+                                    .counts = outbox_counts,
+                                    .table_count = count,
+                                    .threads = (unsigned)services->config->codesign_workers };
+    TRY(outbox_start(&outbox, &services->outbox));
+    for (size_t i = 0; i < count; i++) {
+        if (features[i]->start == NULL) {
+            continue;
+        }
+        struct fault fault = features[i]->start(op, services);
+        if (FAULTED(fault)) {
+            log_fault(LOG_LEVEL_ERROR, "feature_start_failed", op, fault);
+            TRY(buf_printf(why, "feature %s did not start: %s: %s", features[i]->name, fault_row(fault.code)->text,
+                           op->note.set ? op->note.detail : ""));
+            return fault;
+        }
+    }
+    return OK;
+}
+
+static struct fault bring_up(struct services *services, enum start_scope scope, struct buf *why)
+{
+    struct tenant_id tenant = { 0 };
+    TRY(tenant_id_parse(span_text(services->config->first_tenant), &tenant));
+    CLEANUP(op_freep) struct op *op = NULL;
+    TRY(op_new("system:start", tenant, START_LIMIT_MS, &op));
+    TRY(uuid_new(&services->instance));
+    TRY(metrics_new(&services->metrics));
+    TRY(signer_client_new(services->config, &services->signer));
+    TRY(open_stores(op, services, why));
+    if (scope == START_STORES) {
+        return OK;
+    }
+    TRY(load_fingerprint_key(services, why));
+    TRY(svc_provider_load(fips_libctx(), services->signer));
+    return start_features(op, services, why);
+}
+
+struct fault services_start(const struct config *config, enum start_scope scope, struct buf *why,
+                            struct services **ret_services)
+{
+    struct services *services = NULL;
+    TRY(mem_new(1, sizeof(*services), &services));
+    services->config = config;
+    struct fault fault = bring_up(services, scope, why);
+    if (FAULTED(fault)) {
+        services_stop(services);
+        return fault;
+    }
+    *ret_services = services;
+    return OK;
+}
+
+static struct fault replay(struct services *services, struct buf *why, uint64_t *ret_messages)
+{
+    TRY(store_open(services->config, why, &services->store));
+    TRY(event_log_open(services->config, why, &services->log));
+    CLEANUP(op_freep) struct op *op = NULL;
+    TRY(op_new("system:rebuild", (struct tenant_id){ 0 }, REBUILD_LIMIT_MS, &op));
+    struct projector_config config = projector_config_of(services);
+    struct fault fault = projection_rebuild(op, &config, ret_messages);
+    if (FAULTED(fault)) {
+        log_fault(LOG_LEVEL_ERROR, "rebuild_failed", op, fault);
+        IGNORE(buf_text(why, op->note.set ? op->note.detail : "the replay failed"));
+    }
+    return fault;
+}
+
+struct fault services_rebuild(const struct config *config, struct buf *why, uint64_t *ret_messages)
+{
+    struct services *services = NULL;
+    TRY(mem_new(1, sizeof(*services), &services));
+    services->config = config;
+    struct fault fault = replay(services, why, ret_messages);
+    services_stop(services);
+    return fault;
+}
+
+void services_stop(struct services *services)
+{
+    if (services == NULL) {
+        return;
+    }
+    if (services->outbox != NULL) {
+        outbox_stop(services->outbox);
+    }
+    size_t count = 0;
+    const struct feature *const *features = features_all(&count);
+    for (size_t i = count; i-- > 0;) {
+        if (features[i]->stop != NULL) {
+            features[i]->stop(services);
+        }
+    }
+    if (services->projector != NULL) {
+        projector_stop(services->projector);
+    }
+    event_log_close(services->log);
+    store_close(services->store);
+    identity_close(services->identity);
+    signer_client_free(services->signer);
+    metrics_free(services->metrics);
+    secret_free(services->fingerprint_key);
+    mem_free(services);
+}

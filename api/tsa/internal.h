@@ -1,0 +1,120 @@
+/* Shared by the files of the TSA and its tests. One request's way: request.c (bytes to struct tsq, and the rules it is
+ * judged by) -> serial.c -> token.c -> record.c -> reply.c, all called from issue.c. */
+#ifndef API_TSA_INTERNAL_H
+#define API_TSA_INTERNAL_H
+
+#include "api/services.h"
+#include "api/tsa/oid.h"
+#include "appliance/base/der.h"
+#include "signer-pkcs11/protocol/key.h"
+
+#include <openssl/types.h>
+
+#define TSA_REQUEST_MAX  65536
+#define TSA_NONCE_MAX    64 /* bytes of magnitude; clients send 8 to 20 */
+#define TSA_POLICIES_MAX 32
+#define TSA_TOKEN_MAX    16384
+#define TSA_REPLY_MAX    (TSA_TOKEN_MAX + 512)
+
+/* A TimeStampReq (RFC 3161 2.4.1) that is well-formed. All spans borrow the request's bytes. */
+struct tsq {
+    struct span imprint; /* the whole messageImprint, which the token repeats as it stands */
+    struct span hash_oid, hash_parameters; /* OID body; whole parameters element, empty = absent */
+    struct span digest;
+    struct span policy; /* OID body; empty = none named */
+    struct span nonce;  /* the whole INTEGER; empty = none */
+    bool certificate_wanted, extensions;
+};
+
+/* What is accepted; from the configuration, fixed at start. */
+struct tsa_rules {
+    bool hashes[TST_HASH_COUNT];
+    struct span policies[TSA_POLICIES_MAX]; /* OID bodies; the first is the default */
+    size_t policy_count;
+    struct buf policy_bytes; /* what `policies` borrows */
+};
+/* CONFIG and a note that names the key of the configuration. */
+struct fault tsa_rules_init(struct op *op, const struct config *config, struct tsa_rules *ret_rules);
+void tsa_rules_clear(struct tsa_rules *rules);
+
+/* TSA_BAD_FORMAT: not DER or not a TimeStampReq. TSA_BAD_REQUEST: version, nonce too large. */
+struct fault tsq_parse(struct op *op, struct span der, struct tsq *ret_request);
+/* TSA_BAD_ALG, TSA_POLICY, TSA_EXTENSION. *ret_policy: the OID body that the token states. */
+struct fault tsq_judge(struct op *op, const struct tsa_rules *rules, const struct tsq *request,
+                       const struct tst_hash **ret_hash, struct span *ret_policy);
+
+/* The time-stamping unit: its key and the parts of a token that never change, as DER. Immutable after tsa_unit_new. */
+struct tsa_unit {
+    struct key_ref ref;
+    enum key_algorithm algorithm;
+    EVP_PKEY *key;
+    const struct tst_hash *hash; /* of the signature */
+    utc_us not_before, not_after;
+    struct buf leaf, root;        /* certificates */
+    struct buf sid;               /* issuerAndSerialNumber */
+    struct buf certificate_attribute; /* signingCertificateV2, the whole Attribute */
+    struct buf accuracy;          /* Accuracy, the whole element */
+};
+/* `chain`: leaf, root. CRYPTO when the leaf does not belong to `spki`. */
+struct fault tsa_unit_new(struct op *op, const struct key_ref *ref, enum key_algorithm algorithm, struct span spki,
+                          const struct span chain[2], int64_t accuracy_ms, struct tsa_unit **ret_unit);
+void tsa_unit_free(struct tsa_unit *unit);
+DEFINE_FREEP(struct tsa_unit, tsa_unit_free)
+
+/* A TimeStampToken, in op's arena. The signer's own fault when it cannot sign. */
+struct tsa_statement {
+    const struct tsq *request;
+    struct span policy;
+    uint64_t serial;
+    utc_us time;
+};
+struct fault tsa_token(struct op *op, const struct tsa_unit *unit, const struct tsa_statement *statement,
+                       struct span *ret_token);
+
+/* Serial numbers: lease << 20 | n, where a lease is the stream sequence of an event, so that no two instances and no
+ * two starts ever share one. */
+struct tsa_serials;
+struct fault tsa_serials_new(struct tsa_serials **ret_serials);
+void tsa_serials_free(struct tsa_serials *serials);
+DEFINE_FREEP(struct tsa_serials, tsa_serials_free)
+/* Takes a new lease when the present one is used up (or there is none yet): the event log's faults, DEADLINE. */
+struct fault tsa_serial_next(struct op *op, const struct services *services, struct tsa_serials *serials,
+                             uint64_t *ret_serial);
+
+/* Group commit of `tsa.timestamp.issued`: what waits while one append is under way goes as one message after it. */
+struct tsa_recorder;
+struct fault tsa_recorder_new(struct tsa_recorder **ret_recorder);
+void tsa_recorder_free(struct tsa_recorder *recorder); /* callers still inside are a bug */
+DEFINE_FREEP(struct tsa_recorder, tsa_recorder_free)
+/* Durable when OK. After a fault the event may or may not be in the log; the token must not leave. */
+struct fault tsa_record(struct op *op, struct event_log *log, struct tsa_recorder *recorder, struct span data);
+
+/* TimeStampResp (RFC 3161 2.4.2), in op's arena. */
+struct fault tsa_reply_granted(struct op *op, struct span token, struct span *ret_reply);
+/* Status rejection; `text` becomes the status string. */
+struct fault tsa_reply_refused(struct op *op, struct fault fault, const char *text, struct span *ret_reply);
+/* "granted", "bad_alg", ... : the label of svc_tsa_timestamps_total. */
+const char *tsa_result_text(struct fault fault);
+
+struct tsa {
+    struct tsa_rules rules;
+    struct tsa_unit *unit;
+    struct tsa_serials *serials;
+    struct tsa_recorder *recorder;
+    struct buf chain_pem;
+};
+struct fault tsa_start(struct op *op, struct services *services);
+void tsa_stop(struct services *services);
+/* key.c: the TSU key with its chain, made and certified where missing. */
+struct fault tsa_unit_load(struct op *op, struct services *services, struct tsa_unit **ret_unit);
+
+/* One request to one reply; a fault only when not even a rejection can be made. */
+struct fault tsa_answer(struct op *op, const struct services *services, struct span request, struct span *ret_reply);
+/* Does the kernel say that its clock is disciplined? */
+bool tsa_clock_synchronised(void);
+
+extern const struct metric tsa_metrics[];
+#define TSA_METRIC_COUNT 2
+enum tsa_metric { TSA_METRIC_TIMESTAMPS, TSA_METRIC_SECONDS };
+
+#endif

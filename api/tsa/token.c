@@ -1,0 +1,168 @@
+#include "api/tsa/internal.h"
+
+#include "appliance/base/crypto.h"
+#include "signer-pkcs11/provider/provider.h"
+
+/*
+ * A token is CMS SignedData (RFC 5652 5.1) over a TSTInfo, written straight as DER, from its end to its front: what does
+ * not change lies ready in struct tsa_unit, and the signature is the only costly step. Readers are OpenSSL and others;
+ * the tests let them judge.
+ */
+
+#define TST_INFO_MAX 1024
+
+/* AlgorithmIdentifier of a digest: no parameters (RFC 5754 2). */
+static void write_digest_algorithm(struct der_writer *writer, const struct tst_hash *hash)
+{
+    size_t mark = der_mark(writer);
+    der_write_element(writer, DER_OID, hash->oid);
+    der_wrap(writer, DER_SEQUENCE, mark);
+}
+
+/* RFC 5754 3.2 (rsaEncryption with NULL is what every reader takes) and 3.3 (no parameters). */
+static void write_signature_algorithm(struct der_writer *writer, enum key_algorithm algorithm)
+{
+    size_t mark = der_mark(writer);
+    if (algorithm == KEY_ALGORITHM_EC_P256 || algorithm == KEY_ALGORITHM_EC_P384) {
+        der_write_element(writer, DER_OID, algorithm == KEY_ALGORITHM_EC_P384 ? oid_ecdsa_sha384 : oid_ecdsa_sha256);
+    } else {
+        der_write_element(writer, DER_NULL, (struct span){ 0 });
+        der_write_element(writer, DER_OID, oid_rsa_encryption);
+    }
+    der_wrap(writer, DER_SEQUENCE, mark);
+}
+
+/* RFC 3161 2.4.2. No ordering (tokens of one accuracy overlap), no tsa name (the certificate says it). */
+static struct fault write_tst_info(const struct tsa_unit *unit, const struct tsa_statement *statement,
+                                   uint8_t room[TST_INFO_MAX], struct span *ret_der)
+{
+    char time[DER_TIME_MAX];
+    der_time_print(statement->time, 3, time);
+    struct der_writer writer;
+    der_writer_init(&writer, room, TST_INFO_MAX);
+    der_write(&writer, statement->request->nonce);
+    der_write(&writer, buf_span(&unit->accuracy));
+    der_write_element(&writer, DER_GENERALIZED_TIME, span_text(time));
+    der_write_uint(&writer, DER_INTEGER, statement->serial);
+    der_write(&writer, statement->request->imprint);
+    der_write_element(&writer, DER_OID, statement->policy);
+    der_write_uint(&writer, DER_INTEGER, 1);
+    der_wrap(&writer, DER_SEQUENCE, 0);
+    return der_written(&writer, ret_der);
+}
+
+static struct fault digest_of(const struct tst_hash *hash, struct span bytes, uint8_t out[EVP_MAX_MD_SIZE])
+{
+    size_t len = EVP_MAX_MD_SIZE;
+    if (EVP_Q_digest(crypto_context(), hash->digest, NULL, bytes.at, bytes.len, out, &len) != 1 || len != hash->size) {
+        return crypto_fail(NULL, "");
+    }
+    return OK;
+}
+
+/* Attribute ::= SEQUENCE { attrType OID, attrValues SET } with one value. */
+static void write_attribute(struct der_writer *writer, struct span type, uint8_t tag, struct span value)
+{
+    size_t mark = der_mark(writer);
+    der_write_element(writer, tag, value);
+    der_wrap(writer, DER_SET, mark);
+    der_write_element(writer, DER_OID, type);
+    der_wrap(writer, DER_SEQUENCE, mark);
+}
+
+/* The members of SignedAttributes, without the SET's header. A SET OF stands in ascending order of encodings
+ * (X.690 11.6): by length here, as the three begin alike up to it: contentType, messageDigest, signingCertificateV2. */
+static struct fault write_attributes(const struct tsa_unit *unit, struct span tst_info, uint8_t *room, size_t size,
+                                     struct span *ret_members)
+{
+    uint8_t digest[EVP_MAX_MD_SIZE];
+    TRY(digest_of(unit->hash, tst_info, digest));
+    struct der_writer writer;
+    der_writer_init(&writer, room, size);
+    der_write(&writer, buf_span(&unit->certificate_attribute));
+    write_attribute(&writer, oid_message_digest, DER_OCTET_STRING, span_of(digest, unit->hash->size));
+    write_attribute(&writer, oid_content_type, DER_OID, oid_tst_info);
+    return der_written(&writer, ret_members);
+}
+
+/* Over the attributes as a SET, though the token carries them as [0] (RFC 5652 5.4). */
+static struct fault sign(struct op *op, const struct tsa_unit *unit, struct span members, uint8_t *out, size_t *len)
+{
+    uint8_t room[TST_INFO_MAX + 1024];
+    struct der_writer writer;
+    struct span signed_bytes;
+    der_writer_init(&writer, room, sizeof(room));
+    der_write_element(&writer, DER_SET, members);
+    TRY(der_written(&writer, &signed_bytes));
+
+    CLEANUP(EVP_MD_CTX_freep) EVP_MD_CTX *ctx = EVP_MD_CTX_new();
+    REQUIRE(ctx != NULL, NO_MEMORY);
+    svc_provider_bind(op, (struct uuid){ 0 });
+    bool made = EVP_DigestSignInit_ex(ctx, NULL, unit->hash->digest, crypto_context(), NULL, unit->key, NULL) == 1 &&
+                EVP_DigestSign(ctx, out, len, signed_bytes.at, signed_bytes.len) == 1;
+    svc_provider_unbind();
+    if (made) {
+        return OK;
+    }
+    struct fault fault = svc_provider_fault();
+    struct fault crypto = crypto_fail(op, "the time stamp could not be signed"); /* empties the queue in any case */
+    return FAULTED(fault) ? fault : crypto;
+}
+
+static void write_signer_info(struct der_writer *writer, const struct tsa_unit *unit, struct span members,
+                              struct span signature)
+{
+    size_t mark = der_mark(writer);
+    der_write_element(writer, DER_OCTET_STRING, signature);
+    write_signature_algorithm(writer, unit->algorithm);
+    der_write_element(writer, DER_CONTEXT_CONSTRUCTED(0), members);
+    write_digest_algorithm(writer, unit->hash);
+    der_write(writer, buf_span(&unit->sid));
+    der_write_uint(writer, DER_INTEGER, 1);
+    der_wrap(writer, DER_SEQUENCE, mark);
+}
+
+static void write_signed_data(struct der_writer *writer, const struct tsa_unit *unit, bool certificate,
+                              struct span tst_info, struct span members, struct span signature)
+{
+    write_signer_info(writer, unit, members, signature);
+    der_wrap(writer, DER_SET, 0);
+    if (certificate) { /* RFC 3161 2.4.1: the signer's certificate when asked for; the root is the reader's to know */
+        der_write_element(writer, DER_CONTEXT_CONSTRUCTED(0), buf_span(&unit->leaf));
+    }
+    size_t mark = der_mark(writer);
+    der_write_element(writer, DER_OCTET_STRING, tst_info);
+    der_wrap(writer, DER_CONTEXT_CONSTRUCTED(0), mark);
+    der_write_element(writer, DER_OID, oid_tst_info);
+    der_wrap(writer, DER_SEQUENCE, mark);
+    mark = der_mark(writer);
+    write_digest_algorithm(writer, unit->hash);
+    der_wrap(writer, DER_SET, mark);
+    der_write_uint(writer, DER_INTEGER, 3); /* RFC 5652 5.1: the content is not id-data */
+    der_wrap(writer, DER_SEQUENCE, 0);
+    der_wrap(writer, DER_CONTEXT_CONSTRUCTED(0), 0);
+    der_write_element(writer, DER_OID, oid_signed_data);
+    der_wrap(writer, DER_SEQUENCE, 0);
+}
+
+struct fault tsa_token(struct op *op, const struct tsa_unit *unit, const struct tsa_statement *statement,
+                       struct span *ret_token)
+{
+    uint8_t tst_info_room[TST_INFO_MAX];
+    uint8_t members_room[TST_INFO_MAX];
+    uint8_t signature[SIGNATURE_MAX];
+    struct span tst_info;
+    struct span members;
+    size_t len = sizeof(signature);
+    TRY(write_tst_info(unit, statement, tst_info_room, &tst_info));
+    TRY(write_attributes(unit, tst_info, members_room, sizeof(members_room), &members));
+    TRY(sign(op, unit, members, signature, &len));
+
+    uint8_t *room = NULL;
+    TRY(arena_take(op->arena, TSA_TOKEN_MAX, 1, &room));
+    struct der_writer writer;
+    der_writer_init(&writer, room, TSA_TOKEN_MAX);
+    write_signed_data(&writer, unit, statement->request->certificate_wanted, tst_info, members,
+                      span_of(signature, len));
+    return der_written(&writer, ret_token);
+}

@@ -1,0 +1,31 @@
+/* Inside the configuration module only: config.def as rows, and where each value came from. */
+#ifndef APPLIANCE_BASE_CONFIG_ROWS_H
+#define APPLIANCE_BASE_CONFIG_ROWS_H
+
+#include "appliance/base/arena.h"
+#include "appliance/base/config.h"
+
+#define CONFIG_ROWS_MAX 128
+
+enum config_kind { CONFIG_KIND_TEXT, CONFIG_KIND_INT, CONFIG_KIND_BOOL, CONFIG_KIND_TIME, CONFIG_KIND_LIST };
+
+struct config_row {
+    const char *key, *env;
+    enum config_kind kind;
+    size_t offset;
+    const char *fallback_text;
+    int64_t fallback_number, min, max;
+    const char *doc;
+};
+const struct config_row *config_rows(size_t *ret_count);
+
+struct loaded {
+    struct config config; /* first: config_free finds the rest from it */
+    struct arena *arena;
+    const char *source[CONFIG_ROWS_MAX]; /* "default", "svc.yaml:3", "SVC_FIPS" */
+};
+
+/* A number of this row as it is written: "true", "20s", "42". */
+void config_number_text(const struct config_row *row, int64_t number, char out[40]);
+
+#endif

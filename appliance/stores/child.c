@@ -1,0 +1,242 @@
+#include "appliance/stores/child.h"
+
+#include "appliance/base/alloc.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <pwd.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define ENV_MAX   256
+#define ENTRY_MAX 8192
+
+/* Our own settings reach every program of the appliance; nothing else of the caller's environment does, a bearer
+ * token in SVC_TOKEN least of all. */
+static const char *const PASSED_ON[] = {
+#define CONFIG_TEXT(member, key, env, fallback, doc)           env,
+#define CONFIG_INT(member, key, env, fallback, min, max, doc)  env,
+#define CONFIG_BOOL(member, key, env, fallback, doc)           env,
+#define CONFIG_TIME(member, key, env, fallback, min, max, doc) env,
+#define CONFIG_LIST(member, key, env, fallback, doc)           env,
+#include "appliance/base/config.def"
+#undef CONFIG_TEXT
+#undef CONFIG_INT
+#undef CONFIG_BOOL
+#undef CONFIG_TIME
+#undef CONFIG_LIST
+};
+
+static const char *const ALWAYS[] = {
+    "PATH=/usr/sbin:/usr/bin:/sbin:/bin",
+    "LANG=C.UTF-8",
+    "LC_ALL=C.UTF-8",
+    "TZ=UTC",
+    "HOME=/nonexistent",
+};
+
+static struct fault env_add(struct child_plan *plan, const char *name, const char *value)
+{
+    CLEANUP(buf_free) struct buf entry = BUF_INIT(ENTRY_MAX);
+    TRY(buf_text(&entry, name));
+    if (value != NULL) {
+        TRY(buf_text(&entry, "="));
+        TRY(buf_text(&entry, value));
+    }
+    const char *text = NULL;
+    TRY(buf_cstr(&entry, &text));
+    REQUIRE(plan->env_count < ENV_MAX, TOO_LARGE);
+    TRY(mem_dup_text(text, ENTRY_MAX, &plan->env[plan->env_count]));
+    plan->env_count++;
+    return OK;
+}
+
+static bool env_has(const struct child_plan *plan, const char *name)
+{
+    size_t len = strlen(name);
+    for (size_t i = 0; i < plan->env_count; i++) {
+        if (strncmp(plan->env[i], name, len) == 0 && plan->env[i][len] == '=') {
+            return true;
+        }
+    }
+    return false;
+}
+
+static struct fault env_fill(struct child_plan *plan, const struct process_spec *spec)
+{
+    TRY(mem_new(ENV_MAX + 1, sizeof(char *), (void *)&plan->env));
+    for (size_t i = 0; i < COUNT_OF(ALWAYS); i++) {
+        TRY(env_add(plan, ALWAYS[i], NULL));
+    }
+    for (size_t i = 0; spec->env != NULL && spec->env[i] != NULL; i++) {
+        TRY(env_add(plan, spec->env[i], NULL));
+    }
+    for (size_t i = 0; i < COUNT_OF(PASSED_ON); i++) {
+        const char *value = getenv(PASSED_ON[i]);
+        if (value != NULL && !env_has(plan, PASSED_ON[i])) { /* what the spec says wins over what we were given */
+            TRY(env_add(plan, PASSED_ON[i], value));
+        }
+    }
+    return OK;
+}
+
+struct fault process_user(struct op *op, const char *user, uid_t *ret_uid, gid_t *ret_gid)
+{
+    struct passwd entry, *found = NULL;
+    char space[4096];
+    int error = getpwnam_r(user, &entry, space, sizeof(space), &found);
+    if (error != 0 || found == NULL) {
+        return op_fail(op, FAULT(CONFIG), "there is no user %s on this system; the appliance needs it", user);
+    }
+    *ret_uid = found->pw_uid;
+    *ret_gid = found->pw_gid;
+    return OK;
+}
+
+struct fault child_plan_fill(struct op *op, const struct process_spec *spec, struct child_plan *plan)
+{
+    plan->spec = spec;
+    if (spec->user != NULL) {
+        TRY(process_user(op, spec->user, &plan->uid, &plan->gid));
+        plan->change_user = true;
+    }
+    return env_fill(plan, spec);
+}
+
+void child_plan_clear(struct child_plan *plan)
+{
+    for (size_t i = 0; i < plan->env_count; i++) {
+        mem_free(plan->env[i]);
+    }
+    plan->env_count = 0;
+    mem_free(TAKE(plan->env));
+}
+
+const char *child_step_text(enum child_step step)
+{
+    switch (step) {
+    case CHILD_STEP_STDIO:
+        return "redirecting its input and output";
+    case CHILD_STEP_LIMITS:
+        return "setting its limits";
+    case CHILD_STEP_USER:
+        return "becoming its user";
+    case CHILD_STEP_ORPHAN:
+        return "its parent is gone";
+    case CHILD_STEP_EXEC:
+        return "executing it";
+    case CHILD_STEP_NONE:
+        break;
+    }
+    return "starting it";
+}
+
+/* No way back: saved ids change too, and no_new_privs outlives every exec. */
+static bool drop_to(uid_t uid, gid_t gid)
+{
+    if (getuid() == uid && geteuid() == uid && getgid() == gid && uid != 0) {
+        return true;
+    }
+    return setgroups(0, NULL) == 0 && setresgid(gid, gid, gid) == 0 && setresuid(uid, uid, uid) == 0;
+}
+
+static void signals_reset(void)
+{
+    static const int caught[] = { SIGPIPE, SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGQUIT };
+    struct sigaction plain = { .sa_handler = SIG_DFL };
+    for (size_t i = 0; i < COUNT_OF(caught); i++) {
+        (void)sigaction(caught[i], &plain, NULL);
+    }
+    sigset_t none;
+    sigemptyset(&none);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+static bool limits_set(void)
+{
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0) {
+        return false;
+    }
+    files.rlim_cur = files.rlim_max;
+    return setrlimit(RLIMIT_CORE, &(struct rlimit){ 0 }) == 0 && setrlimit(RLIMIT_NOFILE, &files) == 0 &&
+           prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
+}
+
+static enum child_step prepare(const struct child_plan *plan)
+{
+    signals_reset();
+    (void)umask(077);
+    if (chdir("/") != 0 || !limits_set()) {
+        return CHILD_STEP_LIMITS;
+    }
+    if (plan->change_user && !drop_to(plan->uid, plan->gid)) {
+        return CHILD_STEP_USER;
+    }
+    return CHILD_STEP_NONE;
+}
+
+static bool stdio_set(const struct child_plan *plan)
+{
+    int input = plan->input >= 0 ? plan->input : open("/dev/null", O_RDONLY | O_CLOEXEC);
+    int output = plan->output >= 0 ? plan->output : STDERR_FILENO;
+    if (input < 0 || dup2(input, STDIN_FILENO) < 0 || dup2(output, STDOUT_FILENO) < 0) {
+        return false;
+    }
+    return plan->output < 0 || plan->spec->answer_only || dup2(output, STDERR_FILENO) >= 0;
+}
+
+struct child_failure child_replace(const struct child_plan *plan)
+{
+    enum child_step step = prepare(plan);
+    if (step == CHILD_STEP_NONE) {
+        (void)close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
+        (void)execve(plan->spec->argv[0], (char *const *)plan->spec->argv, plan->env);
+        step = CHILD_STEP_EXEC;
+    }
+    return (struct child_failure){ .step = step, .error = errno };
+}
+
+void child_become(const struct child_plan *plan, pid_t parent)
+{
+    enum child_step step = CHILD_STEP_NONE;
+    errno = 0;
+    (void)setsid();
+    if (!stdio_set(plan)) {
+        step = CHILD_STEP_STDIO;
+    }
+    if (step == CHILD_STEP_NONE) {
+        step = prepare(plan);
+    }
+    if (step == CHILD_STEP_NONE) {
+        /* After the change of user, which clears it. */
+        int signal = plan->spec->death_signal != 0 ? plan->spec->death_signal : SIGKILL;
+        if (prctl(PR_SET_PDEATHSIG, signal) != 0 || getppid() != parent) {
+            step = CHILD_STEP_ORPHAN;
+        }
+    }
+    if (step == CHILD_STEP_NONE) {
+        (void)close_range(3, ~0U, CLOSE_RANGE_CLOEXEC); /* the report's end among them: exec closes it */
+        (void)execve(plan->spec->argv[0], (char *const *)plan->spec->argv, plan->env);
+        step = CHILD_STEP_EXEC;
+    }
+    struct child_failure failure = { .step = step, .error = errno };
+    ssize_t put = write(plan->report, &failure, sizeof(failure));
+    _exit(put == (ssize_t)sizeof(failure) ? 127 : 126);
+}
+
+struct fault child_drop(struct op *op, const char *user)
+{
+    struct child_plan plan = { .change_user = true };
+    TRY(process_user(op, user, &plan.uid, &plan.gid));
+    /* Not our death alone ends it: it also may not outlive its deadline, which its parent keeps. */
+    if (prepare(&plan) != CHILD_STEP_NONE || prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) {
+        return op_fail(op, FAULT(IO), "cannot become user %s: %s", user, strerrordesc_np(errno));
+    }
+    return OK;
+}

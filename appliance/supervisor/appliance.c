@@ -1,0 +1,271 @@
+#include "appliance/supervisor/appliance.h"
+
+#include "appliance/base/file.h"
+#include "appliance/base/log.h"
+#include "appliance/stores/folder.h"
+#include "appliance/stores/nats.h"
+#include "appliance/stores/postgres.h"
+#include "appliance/stores/process.h"
+#include "appliance/stores/softhsm.h"
+#include "appliance/supervisor/bootstrap.h"
+#include "appliance/supervisor/children.h"
+#include "appliance/supervisor/gate.h"
+#include "appliance/supervisor/listener_cert.h"
+#include "appliance/supervisor/prepare.h"
+#include "appliance/supervisor/units.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PREPARE_LIMIT_MS   180000 /* initdb on a slow disk */
+#define MIGRATE_LIMIT_MS   600000
+#define MIGRATE_TRIES      5
+#define REBUILD_LIMIT_MS   (24 * 3600 * 1000)
+#define BOOTSTRAP_LIMIT_MS 60000
+#define BOOTSTRAP_TRIES    10
+#define PAUSE_MS           500
+#define WATCH_MS           60000
+
+/* What a start holds, in the order of taking. */
+struct session {
+    const struct appliance *appliance;
+    struct children *children;
+    int lock;
+};
+
+void appliance_complain(const char *what, const struct op *op, struct fault fault)
+{
+    const char *detail = op != NULL && op->note.set ? op->note.detail : fault_row(fault.code)->title;
+    (void)fprintf(stderr, "svc-appliance: %s: %s\n", what, detail);
+}
+
+static enum exit_code code_of(struct fault fault)
+{
+    return fault.code == FAULT_CONFIG ? EXIT_REFUSED : EXIT_FAILED;
+}
+
+/* Runs one step with an operation of its own; says why it failed. */
+typedef struct fault (*step_fn)(struct op *op, struct session *session);
+static struct fault step(struct session *session, const char *what, int limit_ms, step_fn run)
+{
+    CLEANUP(op_freep) struct op *op = NULL;
+    struct fault done = op_new("svc-appliance", (struct tenant_id){ 0 }, limit_ms, &op);
+    if (!FAULTED(done)) {
+        done = run(op, session);
+    }
+    if (FAULTED(done) && done.code != FAULT_CANCELLED) {
+        appliance_complain(what, op, done);
+    }
+    return done;
+}
+
+/* ---- the steps ---- */
+
+static struct fault take_lock(struct op *op, struct session *session)
+{
+    return prepare_lock(op, session->appliance->config, &session->lock);
+}
+
+static struct fault prepare_stores(struct op *op, struct session *session)
+{
+    const struct config *config = session->appliance->config;
+    TRY(prepare_run_dir(op, config));
+    if (postgres_embedded(config)) {
+        TRY(postgres_init(op, config));
+    }
+    return nats_embedded(config) ? nats_init(op, config) : OK;
+}
+
+static struct fault prepare_rest(struct op *op, struct session *session)
+{
+    const struct config *config = session->appliance->config;
+    TRY(prepare_ports(op, config));
+    TRY(prepare_stores(op, session));
+    TRY(softhsm_embedded(config) ? softhsm_init(op, config) : softhsm_check_external(op, config));
+    TRY(prepare_api_dir(op, config));
+    return listener_cert_ensure(op, config);
+}
+
+static struct fault provision(struct op *op, struct session *session)
+{
+    return postgres_provision(op, session->appliance->config);
+}
+
+/* `svc-api <word>` as the schema's owner. *ret_code is its exit code; what it had to say is on our stderr. */
+static struct fault run_as_owner(struct op *op, struct session *session, const char *word, const char *const *env,
+                                 int *ret_code)
+{
+    const char *const words[] = { word, NULL };
+    const char *const *argv = NULL;
+    TRY(unit_argv(op, session->appliance, "svc-api", words, &argv));
+    return process_run(op, &(struct process_spec){ .argv = argv, .env = env, .user = POSTGRES_USER },
+                       (struct span){ 0 }, NULL, ret_code);
+}
+
+static struct fault migrate(struct op *op, struct session *session)
+{
+    int code = 0;
+    for (int tries = 1; tries <= MIGRATE_TRIES; tries++) {
+        TRY(run_as_owner(op, session, "migrate", NULL, &code));
+        if (code == EXIT_FINE) {
+            return OK;
+        }
+        if (code == EXIT_REFUSED || code == EXIT_GATE) {
+            return op_fail(op, FAULT(CONFIG), "svc-api migrate refused, code %d", code);
+        }
+        TRY(children_pause(session->children, PAUSE_MS * tries));
+    }
+    return op_fail(op, FAULT(STORE_SCHEMA), "svc-api migrate failed %d times, last with code %d", MIGRATE_TRIES, code);
+}
+
+static struct fault rebuild(struct op *op, struct session *session)
+{
+    /* The owner's user cannot read svc-api's credentials of the event log: it is lent its own for this run. */
+    const struct config *config = session->appliance->config;
+    const char *folder = NULL;
+    const char *env[2] = { 0 };
+    if (nats_embedded(config)) {
+        TRY(folder_path(op, config->run_dir, "rebuild", &folder));
+        TRY(nats_lend_credentials(op, folder, POSTGRES_USER));
+        TRY(arena_printf(op->arena, &env[0], "SVC_NATS_CREDENTIALS_FILE=%s/credentials", folder));
+    }
+    int code = 0;
+    struct fault ran = run_as_owner(op, session, "rebuild", env, &code);
+    if (folder != NULL) {
+        TRY(folder_remove(op, folder, POSTGRES_USER));
+    }
+    TRY(ran);
+    return code == EXIT_FINE ? OK : op_fail(op, FAULT(PROJECTION_FAILED), "svc-api rebuild ended with code %d", code);
+}
+
+static struct fault bootstrap(struct op *op, struct session *session)
+{
+    return bootstrap_run(op, session->appliance);
+}
+
+/* ---- the order ---- */
+
+static struct fault bring_up(struct session *session, const struct unit_row *row)
+{
+    size_t unit = 0;
+    TRY(children_add(session->children, row, &unit));
+    struct fault waited = children_wait_ready(session->children, unit);
+    if (waited.code == FAULT_CONFIG) {
+        (void)fprintf(stderr, "svc-appliance: svc-%s refused to start; its own line above says why\n", row->name);
+    }
+    return waited;
+}
+
+static struct fault start_stores(struct session *session)
+{
+    const struct config *config = session->appliance->config;
+    TRY(bring_up(session, unit_postgres(config)));
+    TRY(bring_up(session, unit_nats(config)));
+    return postgres_embedded(config) ? step(session, "preparing the database", MIGRATE_LIMIT_MS, provision) : OK;
+}
+
+/* Without first tokens the appliance still serves those who have some: so a failure is loud, but not the end. */
+static struct fault first_tokens(struct session *session)
+{
+    for (int tries = 0; tries < BOOTSTRAP_TRIES; tries++) {
+        struct fault made = step(session, "first tokens", BOOTSTRAP_LIMIT_MS, bootstrap);
+        if (!FAULTED(made) || made.code == FAULT_CANCELLED) {
+            return made;
+        }
+        TRY(children_pause(session->children, PAUSE_MS));
+    }
+    log_write(ERROR, "client_env_incomplete");
+    return OK;
+}
+
+static struct fault start_all(struct session *session)
+{
+    TRY(step(session, "preparing", PREPARE_LIMIT_MS, prepare_rest));
+    TRY(start_stores(session));
+    TRY(step(session, "migrating the database", MIGRATE_LIMIT_MS, migrate));
+    TRY(bring_up(session, unit_signer()));
+    TRY(bring_up(session, unit_api()));
+    if (bootstrap_applies(session->appliance->config)) {
+        TRY(first_tokens(session));
+    }
+    log_write(INFO, "appliance_ready", LOG_TEXT("address", session->appliance->config->http_listen));
+    return OK;
+}
+
+static struct fault watch(struct session *session)
+{
+    while (children_stop_signals(session->children) == 0) {
+        TRY(children_step(session->children, WATCH_MS));
+    }
+    return FAULT(CANCELLED);
+}
+
+/* The gate and the lock come before anything is written, started or listened on. */
+static enum exit_code session_open(struct session *session)
+{
+    CLEANUP(buf_free) struct buf why = BUF_INIT(4096);
+    session->lock = -1;
+    if (FAULTED(gate_pass(session->appliance->config, &why))) {
+        (void)fprintf(stderr, "svc-appliance: self-test gate: %.*s\n", (int)why.len, (const char *)why.at);
+        return EXIT_GATE;
+    }
+    struct fault opened = step(session, "starting", PREPARE_LIMIT_MS, take_lock);
+    if (!FAULTED(opened)) {
+        opened = children_new(session->appliance, &session->children);
+    }
+    if (FAULTED(opened)) {
+        return code_of(opened);
+    }
+    process_set_interrupt(children_stop_fd(session->children));
+    return EXIT_FINE;
+}
+
+static enum exit_code session_close(struct session *session, struct fault ended)
+{
+    const char *name = NULL;
+    int refused = children_refused(session->children, &name);
+    process_set_interrupt(-1);
+    children_drain(session->children);
+    children_free(TAKE(session->children));
+    fd_closep(&session->lock);
+    log_write(INFO, "appliance_stopped");
+    if (refused != 0) {
+        return refused == EXIT_GATE ? EXIT_GATE : EXIT_REFUSED;
+    }
+    return !FAULTED(ended) || ended.code == FAULT_CANCELLED ? EXIT_FINE : code_of(ended);
+}
+
+enum exit_code appliance_run(const struct appliance *appliance)
+{
+    struct session session = { .appliance = appliance };
+    enum exit_code opened = session_open(&session);
+    if (opened != EXIT_FINE) {
+        return opened;
+    }
+    struct fault ended = start_all(&session);
+    if (!FAULTED(ended)) {
+        ended = watch(&session);
+    }
+    return session_close(&session, ended);
+}
+
+static struct fault rebuild_all(struct session *session)
+{
+    TRY(step(session, "preparing", PREPARE_LIMIT_MS, prepare_stores));
+    TRY(start_stores(session));
+    TRY(step(session, "migrating the database", MIGRATE_LIMIT_MS, migrate));
+    return step(session, "rebuilding", REBUILD_LIMIT_MS, rebuild);
+}
+
+enum exit_code appliance_rebuild(const struct appliance *appliance)
+{
+    struct session session = { .appliance = appliance };
+    enum exit_code opened = session_open(&session);
+    if (opened != EXIT_FINE) {
+        return opened;
+    }
+    struct fault ended = rebuild_all(&session);
+    enum exit_code code = session_close(&session, ended);
+    return code == EXIT_FINE && FAULTED(ended) ? EXIT_FAILED : code; /* interrupted is not rebuilt */
+}

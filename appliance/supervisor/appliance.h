@@ -1,0 +1,32 @@
+/*
+ * The appliance as a whole: self-test gate, stores, schema, signer, API, first tokens, in this order; then watching;
+ * then the way back.
+ */
+#ifndef APPLIANCE_SUPERVISOR_APPLIANCE_H
+#define APPLIANCE_SUPERVISOR_APPLIANCE_H
+
+#include "appliance/base/config.h"
+#include "appliance/base/op.h"
+
+/* Exit codes of every program of the appliance. */
+enum exit_code { EXIT_FINE = 0, EXIT_FAILED = 1, EXIT_REFUSED = 2, EXIT_GATE = 3 };
+
+struct appliance {
+    const struct config *config;
+    const char *config_path; /* absolute; NULL = defaults only */
+};
+
+/* Runs until a stop signal and drains. Says why on stderr, in one line, when it refuses or fails. */
+enum exit_code appliance_run(const struct appliance *appliance);
+/* Starts the embedded stores, empties the read model and replays the event log (svc-api rebuild), stops them. Refused
+ * while the appliance runs. */
+enum exit_code appliance_rebuild(const struct appliance *appliance);
+/* Becomes `svc-api <args>` as its user, with our configuration. Returns on failure only. */
+enum exit_code appliance_api_command(const struct appliance *appliance, int count, char *const *args);
+/* What resolved, and whether the FIPS module is active. */
+enum exit_code appliance_check_config(const struct appliance *appliance, bool json);
+
+/* One clear line on stderr: "svc-appliance: <what>: <detail of op's note, else the fault's title>". */
+void appliance_complain(const char *what, const struct op *op, struct fault fault);
+
+#endif

@@ -1,0 +1,171 @@
+#include "appliance/supervisor/bootstrap.h"
+
+#include "appliance/base/file.h"
+#include "appliance/base/json.h"
+#include "appliance/base/log.h"
+#include "appliance/stores/folder.h"
+#include "appliance/stores/nats.h"
+#include "appliance/stores/postgres.h"
+#include "appliance/stores/process.h"
+#include "appliance/supervisor/client_env.h"
+#include "appliance/supervisor/http.h"
+#include "appliance/supervisor/units.h"
+
+#include <string.h>
+
+#define TOKEN_TTL    "8760h"
+#define TOKEN_TTL_US (8760 * 3600 * US_PER_S)
+#define RENEW_US     (30 * 24 * 3600 * US_PER_S)
+#define ANSWER_MAX   ((size_t)64 << 10)
+#define CHAIN_MAX    ((size_t)256 << 10)
+#define CHAIN_PATH   "/tsa/chain.pem"
+
+bool bootstrap_applies(const struct config *config)
+{
+    return postgres_embedded(config) && nats_embedded(config);
+}
+
+/* ---- tokens ---- */
+
+struct token_answer {
+    const char *token, *id, *subject, *tenant, *expires_at;
+    struct jin_texts roles;
+};
+static const struct jin_field token_fields[] = {
+    JIN_TEXT(struct token_answer, token, JIN_REQUIRED, 16, 1024),
+    JIN_TEXT(struct token_answer, id, JIN_REQUIRED, 1, 128),
+    JIN_TEXT(struct token_answer, subject, JIN_OPTIONAL, 0, 1024),
+    JIN_TEXT(struct token_answer, tenant, JIN_OPTIONAL, 0, 128),
+    JIN_TEXT(struct token_answer, expires_at, JIN_OPTIONAL, 0, 64),
+    JIN_TEXTS(struct token_answer, roles, JIN_OPTIONAL, 0, 64),
+};
+
+/* Made by svc-api as its own user: only it appends to the event log. Its log lines go to ours, its answer to us. */
+static struct fault api_command(struct op *op, const struct appliance *appliance, const char *const *words,
+                                struct buf *answer)
+{
+    const char *const *argv = NULL;
+    TRY(unit_argv(op, appliance, "svc-api", words, &argv));
+    return process_check(op, &(struct process_spec){ .argv = argv, .user = USER_API, .answer_only = true },
+                         (struct span){ 0 }, answer);
+}
+
+static struct fault token_create(struct op *op, const struct appliance *appliance, const char *role,
+                                 const char **ret_token)
+{
+    const char *const words[] = { "token",   "create", "--tenant", appliance->config->first_tenant,
+                                  "--subject", role,   "--roles",  role,
+                                  "--ttl",   TOKEN_TTL, "--json",  NULL };
+    CLEANUP(buf_free) struct buf answer = BUF_INIT(ANSWER_MAX);
+    TRY(api_command(op, appliance, words, &answer));
+    struct token_answer made = { 0 };
+    TRY(jin_decode(op, buf_span(&answer), token_fields, COUNT_OF(token_fields), &made));
+    *ret_token = made.token;
+    return OK;
+}
+
+/* All there, of this tenant, and good for a while. */
+static bool tokens_last(const struct client_env *env, const char *tenant)
+{
+    for (size_t i = 0; i < CLIENT_ROLE_COUNT; i++) {
+        if (env->tokens[i][0] == '\0') {
+            return false;
+        }
+    }
+    return strcmp(env->tenant, tenant) == 0 && env->tokens_end > clock_utc() + RENEW_US;
+}
+
+static struct fault tokens_ensure(struct op *op, const struct appliance *appliance, struct client_env *env)
+{
+    if (tokens_last(env, appliance->config->first_tenant)) {
+        return OK;
+    }
+    env->tenant = appliance->config->first_tenant;
+    env->tokens_end = clock_utc() + TOKEN_TTL_US;
+    for (enum client_role role = 0; role < CLIENT_ROLE_COUNT; role++) {
+        TRY(token_create(op, appliance, client_role_text(role), &env->tokens[role]));
+    }
+    log_write(INFO, "first_tokens_made", LOG_TEXT("tenant", appliance->config->first_tenant));
+    return OK;
+}
+
+/* ---- the root of time stamps ---- */
+
+static struct fault last_certificate(struct op *op, struct span pem, struct span *ret_last)
+{
+    static const char begin[] = "-----BEGIN CERTIFICATE-----", end[] = "-----END CERTIFICATE-----\n";
+    const uint8_t *last = NULL, *limit = pem.at + pem.len, *at = pem.at;
+    while (at < limit && (at = memmem(at, (size_t)(limit - at), begin, sizeof(begin) - 1)) != NULL) {
+        last = at++;
+    }
+    const uint8_t *stop = last != NULL ? memmem(last, (size_t)(limit - last), end, sizeof(end) - 1) : NULL;
+    if (stop == NULL) {
+        return op_fail(op, FAULT(IO), CHAIN_PATH " holds no certificate");
+    }
+    *ret_last = span_of(last, (size_t)(stop - last) + sizeof(end) - 1);
+    return OK;
+}
+
+static struct fault save_tsa_root(struct op *op, const struct config *config)
+{
+    const char *root = NULL;
+    struct http_fetch fetch = { .address = config->http_listen, .path = CHAIN_PATH };
+    CLEANUP(buf_free) struct buf chain = BUF_INIT(CHAIN_MAX);
+    struct span last = { 0 };
+    TRY(folder_path(op, config->data_dir, "ca.pem", &fetch.ca_file));
+    TRY(folder_path(op, config->data_dir, "tsa-root.pem", &root));
+    TRY(process_as(op, USER_API, http_fetch_work, &fetch, &chain));
+    TRY(last_certificate(op, buf_span(&chain), &last));
+    return file_write(root, last, 0644);
+}
+
+/* ---- client.env ---- */
+
+/* The folder as readers of client.env see it: a chroot or a container may hide its real name from us. */
+static const char *client_dir(const struct config *config)
+{
+    return config->client_dir[0] != '\0' ? config->client_dir : config->data_dir;
+}
+
+static struct fault fill(struct op *op, const struct config *config, struct client_env *env)
+{
+    TRY(arena_printf(op->arena, &env->ca_file, "%s/ca.pem", client_dir(config)));
+    if (config->http_base_url[0] != '\0') {
+        env->base_url = config->http_base_url;
+    } else {
+        bool any4 = strncmp(config->http_listen, "0.0.0.0:", 8) == 0;
+        TRY(arena_printf(op->arena, &env->base_url, "https://%s%s", any4 ? "127.0.0.1" : "",
+                         any4 ? config->http_listen + 7 : config->http_listen));
+    }
+    env->tsa_url = env->tsa_root = "";
+    if (config->tsa_enabled) {
+        TRY(arena_printf(op->arena, &env->tsa_url, "%s/tsa", env->base_url));
+        TRY(arena_printf(op->arena, &env->tsa_root, "%s/tsa-root.pem", client_dir(config)));
+    }
+    return OK;
+}
+
+struct fault bootstrap_run(struct op *op, const struct appliance *appliance)
+{
+    const struct config *config = appliance->config;
+    const char *path = config->client_env;
+    if (path[0] == '\0') {
+        TRY(folder_path(op, config->data_dir, "client.env", &path));
+    }
+    struct client_env env = { .tenant = "", .tokens = { "", "", "", "", "" } };
+    CLEANUP(buf_free) struct buf old = BUF_INIT(CLIENT_ENV_MAX), text = BUF_INIT(CLIENT_ENV_MAX);
+    struct fault got = file_read(path, &old);
+    if (!FAULTED(got)) {
+        TRY(client_env_parse_tokens(op, buf_span(&old), &env));
+    } else if (got.code != FAULT_NOT_FOUND) {
+        return op_fail(op, got, "cannot read %s", path);
+    }
+    TRY(fill(op, config, &env));
+    /* Before client.env, whose appearance tells that all it names is there; but without the root the tokens are still
+     * of use, so a failure is reported last. */
+    struct fault root = config->tsa_enabled ? save_tsa_root(op, config) : OK;
+    TRY(tokens_ensure(op, appliance, &env));
+    TRY(client_env_print(&env, &text));
+    struct fault written = file_write(path, buf_span(&text), 0600);
+    return FAULTED(written) ? op_fail(op, written, "cannot write %s", path) : root;
+}

@@ -1,0 +1,117 @@
+#include "appliance/supervisor/unit.h"
+
+#include "appliance/base/log.h"
+
+#include <string.h>
+#include <sys/wait.h>
+
+#define BACKOFF_FIRST_MS 200
+#define BACKOFF_MAX_MS   30000
+#define BACKOFF_STEPS    8 /* 200 ms doubled eight times is beyond the maximum */
+#define STABLE_NS        (60 * NS_PER_S)
+#define PROBE_NS         (100 * NS_PER_MS)
+#define PROBE_LIMIT_MS   3000
+#define COMPLAIN_NS      (10 * NS_PER_S)
+#define START_LIMIT_MS   10000
+#define EXIT_REFUSED     2
+#define EXIT_GATE        3
+
+int64_t unit_backoff_ns(unsigned step, uint32_t random)
+{
+    int64_t base = BACKOFF_FIRST_MS;
+    for (unsigned i = 0; i < step && base < BACKOFF_MAX_MS; i++) {
+        base *= 2;
+    }
+    base = base < BACKOFF_MAX_MS ? base : BACKOFF_MAX_MS;
+    return (base * 3 / 4 + base * (random % 512) / 1024) * NS_PER_MS; /* between 75 and 125 percent */
+}
+
+static uint32_t jitter(void)
+{
+    uint32_t value = 0;
+    IGNORE(random_bytes((uint8_t *)&value, sizeof(value))); /* without it: no jitter, which harms nobody */
+    return value;
+}
+
+static void wait_for_start(struct unit *unit)
+{
+    unit->state = UNIT_WAITING;
+    unit->next = clock_mono() + unit_backoff_ns(unit->backoff_step, jitter());
+    if (unit->backoff_step < BACKOFF_STEPS) {
+        unit->backoff_step++;
+    }
+}
+
+void unit_start(struct unit *unit, const struct appliance *appliance)
+{
+    unit->started = clock_mono();
+    unit->next = unit->started;
+    unit->next_complaint = unit->started + COMPLAIN_NS;
+    unit->state = UNIT_STARTING;
+    if (unit->row->start == NULL) {
+        return;
+    }
+    CLEANUP(op_freep) struct op *op = NULL;
+    struct fault started = op_new("svc-appliance", (struct tenant_id){ 0 }, START_LIMIT_MS, &op);
+    if (!FAULTED(started)) {
+        started = unit->row->start(op, appliance, &unit->pid);
+    }
+    if (FAULTED(started)) {
+        log_fault(LOG_LEVEL_ERROR, "start_failed", op, started);
+        wait_for_start(unit);
+        return;
+    }
+    log_write(INFO, "started", LOG_TEXT("unit", unit->row->name), LOG_INT("pid", unit->pid));
+}
+
+static void complain(struct unit *unit, const struct op *op, struct fault fault)
+{
+    mono_ns now = clock_mono();
+    if (now < unit->next_complaint) {
+        return;
+    }
+    unit->next_complaint = now + COMPLAIN_NS;
+    log_write(WARN, "not_ready", LOG_TEXT("unit", unit->row->name),
+              LOG_INT("seconds", (now - unit->started) / NS_PER_S), LOG_TEXT("code", fault_row(fault.code)->text),
+              LOG_TEXT("detail", op != NULL && op->note.set ? op->note.detail : NULL));
+}
+
+void unit_probe(struct unit *unit, const struct appliance *appliance)
+{
+    CLEANUP(op_freep) struct op *op = NULL;
+    struct fault asked = op_new("svc-appliance", (struct tenant_id){ 0 }, PROBE_LIMIT_MS, &op);
+    if (!FAULTED(asked)) {
+        asked = unit->row->probe(op, appliance);
+    }
+    if (FAULTED(asked)) {
+        unit->next = clock_mono() + PROBE_NS;
+        complain(unit, op, asked);
+        return;
+    }
+    unit->state = UNIT_READY;
+    unit->was_ready = true;
+    log_write(INFO, "ready", LOG_TEXT("unit", unit->row->name),
+              LOG_INT("after_ms", (clock_mono() - unit->started) / NS_PER_MS));
+}
+
+void unit_ended(struct unit *unit, int status)
+{
+    int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    unit->pid = 0;
+    if (unit->state == UNIT_STOPPED) {
+        log_write(INFO, "stopped", LOG_TEXT("unit", unit->row->name), LOG_INT("code", code));
+        return;
+    }
+    log_write(WARN, "ended", LOG_TEXT("unit", unit->row->name), LOG_INT("code", code),
+              LOG_TEXT("signal", WIFSIGNALED(status) ? sigabbrev_np(WTERMSIG(status)) : NULL));
+    if (!unit->was_ready && (code == EXIT_REFUSED || code == EXIT_GATE)) {
+        unit->refused = code;
+        unit->state = UNIT_STOPPED;
+        return;
+    }
+    if (clock_mono() - unit->started > STABLE_NS) {
+        unit->backoff_step = 0;
+    }
+    unit->restarts++;
+    wait_for_start(unit);
+}

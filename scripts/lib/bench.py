@@ -1,0 +1,95 @@
+"""The body of scripts/bench: runs inside the build root, on a real appliance with a SoftHSM token."""
+import datetime
+import json
+import os
+import platform
+import subprocess
+import sys
+
+sys.path.insert(0, "tests/e2e")
+from appliance import BIN, Appliance, make_key, run  # noqa: E402
+
+what = [a for a in sys.argv[1:] if not a.startswith("--")] or ["all"]
+out_file = sys.argv[sys.argv.index("--out") + 1] if "--out" in sys.argv else "build/bench.json"
+if "--out" in sys.argv:
+    what = [a for a in what if a != out_file] or ["all"]
+want = lambda part: "all" in what or part in what  # noqa: E731
+SECONDS = os.environ.get("SVC_BENCH_SECONDS", "4")
+
+
+def bench(program, *args, env=None, user=None):
+    command = [f"{BIN}/{program}", *map(str, args)]
+    if user:
+        command = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", *command]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **(env or {})})
+    if done.returncode != 0:
+        raise SystemExit(f"{command}\n{done.stdout}{done.stderr}")
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+
+
+def calibrate():
+    """openssl speed beside everything, so that two runs on machines of another pace can be compared."""
+    text = run("openssl", "speed", "-seconds", "2", "ecdsap256", check=False).stdout
+    line = [x for x in text.splitlines() if "nistp256" in x]
+    return float(line[-1].split()[-2]) if line else None
+
+
+result = {"date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"), "machine": platform.processor() or
+          platform.machine(), "kernel": platform.release(), "cores": os.cpu_count(), "command": "scripts/bench " + " ".join(what),
+          "openssl_p256_sign_per_s": calibrate(), "rows": []}
+try:
+    with open("/proc/cpuinfo") as f:
+        result["machine"] = next(line.split(":")[1].strip() for line in f if line.startswith("model name"))
+except (OSError, StopIteration):
+    pass
+
+
+def row(part, algorithm, clients, figures, base=None):
+    entry = {"part": part, "algorithm": algorithm, "clients": clients, **figures}
+    if base:
+        entry["ratio_to_raw"] = round(figures["per_second"] / base, 3)
+    result["rows"].append(entry)
+    unit = "ms" if "p50_ms" in figures else "us"
+    print(f"{part:22} {algorithm:9} {clients:3} clients {figures['per_second']:10.1f}/s   "
+          f"p50 {figures['p50_' + unit]:9.2f} {unit}  p95 {figures['p95_' + unit]:9.2f}  p99 {figures['p99_' + unit]:9.2f}"
+          + (f"   {entry['ratio_to_raw']:.2f} of raw" if base else "")
+          + (f"   {figures['failed']} FAILED" if figures.get("failed") else ""), flush=True)
+    return figures["per_second"]
+
+
+print(f"{result['date']}  {result['machine']}  {result['cores']} cores  "
+      f"openssl P-256 {result['openssl_p256_sign_per_s']} sign/s")
+a = Appliance("bench", log__level="warn").start()
+try:
+    raw = {}
+    token_env = {"SOFTHSM2_CONF": f"{a.dir}/data/softhsm/softhsm2.conf"}
+    for algorithm in ("ec-p256", "rsa-3072"):
+        for threads in (1, 2, 4, 8):
+            if want("signer"):
+                figures = bench("bench_token", "--config", a.config, "--algorithm", algorithm, "--threads", threads,
+                                "--seconds", SECONDS, env=token_env, user="svc-signer")[0]
+                raw[algorithm, threads] = row("raw C_Sign", algorithm, threads, figures)
+                for journal in ("no", "yes"):
+                    figures = bench("bench_signer", "--config", a.config, "--algorithm", algorithm, "--threads", threads,
+                                    "--seconds", SECONDS, "--op-id", journal, user="svc-api")[0]
+                    row("svc-signer" + (" journalled" if journal == "yes" else ""), algorithm, threads, figures,
+                        raw[algorithm, threads])
+    best = {alg: max([v for (x, _), v in raw.items() if x == alg], default=None) for alg in ("ec-p256", "rsa-3072")}
+    if want("tsa"):
+        tsq = f"{a.dir}/q.tsq"
+        run("openssl", "ts", "-query", "-data", a.config, "-sha256", "-cert", "-out", tsq)
+        for connections in (1, 16, 64):
+            figures = bench("bench_http", "tsa", f"http://127.0.0.1:{a.plain}/tsa", connections, SECONDS, tsq)[0]
+            row("/tsa", "ec-p256", connections, figures, best["ec-p256"])
+    if want("sign"):
+        env = {"SVC_TOKEN": a.token("OPERATOR"), "SVC_CA_FILE": f"{a.dir}/data/ca.pem"}
+        for algorithm, requests in (("ec-p256", {1: 400, 8: 1600, 16: 2400, 32: 3200}), ("rsa-3072", {1: 200, 16: 1200})):
+            key_id = make_key(a, algorithm)
+            for connections, count in requests.items():
+                figures = bench("bench_http", "sign", f"https://127.0.0.1:{a.port}", connections, count, key_id, env=env)[0]
+                row("/sign end to end", algorithm, connections, figures, best[algorithm])
+finally:
+    a.clean()
+    with open(out_file, "w") as f:
+        json.dump(result, f, indent=1)
+    print(f"written: {out_file}")

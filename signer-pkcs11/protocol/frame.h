@@ -1,0 +1,49 @@
+/*
+ * Frames on the signer's socket: uint32 big-endian length, 1..FRAME_MAX, then that many bytes. A stream reads ahead, so
+ * a whole frame mostly costs one poll and one recv. No call waits beyond its deadline, whatever the peer does; the
+ * descriptor's own blocking mode does not matter. Not thread-safe: one thread at a time on a stream.
+ *
+ *     CLEANUP(frame_stream_clear) struct frame_stream stream = FRAME_STREAM_NONE;
+ *     TRY(frame_stream_init(&stream, fd));
+ *     TRY(frame_read(&stream, deadline, &message));   -- borrowed until frame_done
+ *     frame_done(&stream);                            -- wipes it
+ */
+#ifndef SIGNER_PROTOCOL_FRAME_H
+#define SIGNER_PROTOCOL_FRAME_H
+
+#include "appliance/base/bytes.h"
+#include "appliance/base/clock.h"
+
+#define FRAME_MAX    ((size_t)65536)
+#define FRAME_HEADER ((size_t)4)
+#define FRAME_NEVER  INT64_MAX /* a deadline that does not come */
+
+struct frame_stream {
+    int fd;        /* owned */
+    uint8_t *at;   /* FRAME_HEADER + FRAME_MAX bytes */
+    size_t filled; /* received */
+    size_t taken;  /* of these, the frame that was given out */
+};
+#define FRAME_STREAM_NONE { .fd = -1 }
+
+/* Takes over `fd` on success. NO_MEMORY. */
+struct fault frame_stream_init(struct frame_stream *stream, int fd);
+/* Closes and wipes; idempotent; the form that CLEANUP wants. */
+void frame_stream_clear(struct frame_stream *stream);
+
+/* Waits until the first byte of the next frame is there. DEADLINE; SIGNER_UNAVAILABLE: the peer closed or broke. */
+struct fault frame_wait(struct frame_stream *stream, mono_ns deadline);
+/* The next whole frame's message. DEADLINE, SIGNER_UNAVAILABLE, SIGNER_PROTOCOL (length 0 or beyond FRAME_MAX). */
+struct fault frame_read(struct frame_stream *stream, mono_ns deadline, struct span *ret_message);
+/* The message is not needed any more; what was read ahead moves up. */
+void frame_done(struct frame_stream *stream);
+/* Bytes are there that no one has asked for, or the peer has gone: on an idle client connection both mean "drop it". */
+bool frame_stale(const struct frame_stream *stream);
+
+/* Appends the header of a message of `len` bytes and room for it, which the caller fills. TOO_LARGE. */
+struct fault frame_reserve(struct buf *frame, size_t len, uint8_t **ret_message);
+/* All of `frame` (header and message). *ret_sent (not NULL) tells how much left, also on failure.
+ * DEADLINE, SIGNER_UNAVAILABLE. */
+struct fault frame_send(int fd, mono_ns deadline, struct span frame, size_t *ret_sent);
+
+#endif

@@ -1,0 +1,109 @@
+#include "signer-pkcs11/protocol/message.h"
+
+/* Which members of struct wire_request an operation has. */
+enum {
+    HAS_KEY = 1,
+    HAS_ALGORITHM = 2,
+    HAS_DIGEST = 4, /* scheme, hash, digest */
+    HAS_OP_ID = 8,
+    HAS_SIGNATURE = 16,
+    HAS_DATA = 32, /* aad, data */
+};
+
+static const struct {
+    const char *text;
+    unsigned has;
+} shapes[WIRE_OP_COUNT] = {
+    [WIRE_OP_NONE] = { "", 0 },
+    [WIRE_HEALTH] = { "health", 0 },
+    [WIRE_GENERATE_KEY] = { "generate_key", HAS_KEY | HAS_ALGORITHM },
+    [WIRE_PUBLIC_KEY] = { "public_key", HAS_KEY },
+    [WIRE_SIGN] = { "sign", HAS_KEY | HAS_DIGEST | HAS_OP_ID },
+    [WIRE_VERIFY] = { "verify", HAS_KEY | HAS_DIGEST | HAS_SIGNATURE },
+    [WIRE_DESTROY] = { "destroy", HAS_KEY },
+    [WIRE_SEAL] = { "seal", HAS_KEY | HAS_DATA },
+    [WIRE_UNSEAL] = { "unseal", HAS_KEY | HAS_DATA },
+};
+
+const char *wire_op_text(enum wire_op op)
+{
+    return (size_t)op < COUNT_OF(shapes) ? shapes[op].text : "";
+}
+
+/* Only the self-test's keys belong to nobody. */
+static struct fault check_key(struct op *op, const struct key_ref *key)
+{
+    if (key->purpose <= KEY_PURPOSE_NONE || key->purpose >= KEY_PURPOSE_COUNT) {
+        return op_fail(op, FAULT(BAD_ARGUMENT), "the key's purpose is not known: use one of purpose.def");
+    }
+    struct tenant_id tenant = { 0 };
+    bool ownerless = key->purpose == KEY_PURPOSE_POST;
+    if (ownerless ? key->tenant.text[0] != 0 : FAULTED(tenant_id_parse(span_text(key->tenant.text), &tenant))) {
+        return op_fail(op, FAULT(BAD_ARGUMENT), ownerless ? "a key of purpose post has no tenant"
+                                                          : "the key's tenant is not a tenant id");
+    }
+    struct uuid id = { 0 };
+    if (FAULTED(uuid_parse(span_text(key->id.text), &id))) {
+        return op_fail(op, FAULT(BAD_ARGUMENT), "the key's id is not a UUID in lower case");
+    }
+    return OK;
+}
+
+static struct fault check_digest(struct op *op, const struct wire_request *request)
+{
+    if (request->scheme <= SIGN_SCHEME_NONE || request->scheme >= SIGN_SCHEME_COUNT) {
+        return op_fail(op, FAULT(BAD_ARGUMENT), "the signature scheme is not known: use ecdsa, rsa-pkcs1 or rsa-pss");
+    }
+    if (request->hash <= HASH_NONE || request->hash >= HASH_COUNT) {
+        return op_fail(op, FAULT(BAD_ARGUMENT), "the hash algorithm is not known: use sha256, sha384 or sha512");
+    }
+    if (request->digest.len != hash_size(request->hash)) {
+        return op_fail(op, FAULT(DIGEST_LENGTH), "a %s digest has %zu bytes, this one has %zu",
+                       hash_algorithm_text(request->hash), hash_size(request->hash), request->digest.len);
+    }
+    return OK;
+}
+
+static struct fault check_op_id(struct op *op, const struct uuid *op_id)
+{
+    struct uuid id = { 0 };
+    if (op_id->text[0] != 0 && FAULTED(uuid_parse(span_text(op_id->text), &id))) {
+        return op_fail(op, FAULT(BAD_ARGUMENT), "the operation id is not a UUID in lower case");
+    }
+    return OK;
+}
+
+static struct fault check_data(struct op *op, const struct wire_request *request)
+{
+    if (request->aad.len > WIRE_DATA_MAX || request->data.len > WIRE_DATA_MAX - request->aad.len) {
+        return op_fail(op, FAULT(TOO_LARGE), "context and data together may have %zu bytes: seal a key instead of the data",
+                       WIRE_DATA_MAX);
+    }
+    return OK;
+}
+
+struct fault request_check(struct op *op, const struct wire_request *request)
+{
+    if (request->op <= WIRE_OP_NONE || request->op >= WIRE_OP_COUNT) {
+        return op_fail(op, FAULT(BAD_ARGUMENT), "the signer's operation is not known");
+    }
+    unsigned has = shapes[request->op].has;
+    if (has & HAS_KEY) {
+        TRY(check_key(op, &request->key));
+    }
+    if ((has & HAS_ALGORITHM) &&
+        (request->algorithm <= KEY_ALGORITHM_NONE || request->algorithm >= KEY_ALGORITHM_COUNT)) {
+        return op_fail(op, FAULT(BAD_ARGUMENT), "the key's algorithm is not known: use one of key.h");
+    }
+    if (has & HAS_DIGEST) {
+        TRY(check_digest(op, request));
+    }
+    if (has & HAS_OP_ID) {
+        TRY(check_op_id(op, &request->op_id));
+    }
+    if ((has & HAS_SIGNATURE) && (request->signature.len == 0 || request->signature.len > SIGNATURE_MAX)) {
+        return op_fail(op, FAULT(BAD_ARGUMENT), "a signature has 1 to %d bytes, this one has %zu", SIGNATURE_MAX,
+                       request->signature.len);
+    }
+    return (has & HAS_DATA) ? check_data(op, request) : OK;
+}

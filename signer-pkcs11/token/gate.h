@@ -1,0 +1,96 @@
+/*
+ * The one gate to the PKCS#11 module: a function per C_ call that we use, on the module's own function list. Each call
+ * is counted and timed, and a return value becomes a fault by ckr.def; the refusal (which function, which value, what
+ * it means) stays in the `struct call` of the thread, for recovery to judge and for the log. Nothing else in this
+ * program calls a C_ function. Thread-safe: one struct call, one thread at a time.
+ */
+#ifndef SIGNER_TOKEN_GATE_H
+#define SIGNER_TOKEN_GATE_H
+
+#include "appliance/base/clock.h"
+#include "appliance/base/op.h"
+
+#include <p11-kit/pkcs11.h>
+
+/* What has to be done before the same call can work. In the order of escalation. */
+enum ckr_class {
+    CKR_CLASS_CALL,
+    CKR_CLASS_HANDLE,
+    CKR_CLASS_SESSION,
+    CKR_CLASS_LOGIN,
+    CKR_CLASS_DEVICE,
+    CKR_CLASS_MODULE,
+    CKR_CLASS_PIN,
+};
+
+struct ckr_row {
+    CK_RV rv;
+    const char *name; /* "CKR_DEVICE_ERROR" */
+    enum ckr_class class;
+    enum fault_code fault;
+    const char *cause, *action; /* for the operator */
+};
+/* Never NULL: a vendor's value gives the row of CKR_GENERAL_ERROR, an unlisted one a row of INTERNAL. */
+const struct ckr_row *ckr_row(CK_RV rv);
+/* All rows in table order, for tests and generated docs. */
+const struct ckr_row *ckr_rows(size_t *ret_count);
+
+struct gate {
+    CK_FUNCTION_LIST *list; /* the module's; valid while the module is mapped */
+    _Atomic uint64_t calls, refusals;
+};
+
+/* One thread's way through the gate, and what it was last refused. */
+struct call {
+    struct gate *gate;
+    _Atomic mono_ns entered;       /* since when a call is inside the module; 0 = none is */
+    const struct ckr_row *refusal; /* NULL = nothing was refused since call_clear */
+    const char *function;          /* that was refused */
+    CK_RV rv;
+};
+void call_clear(struct call *call);
+/* Records a refusal that did not come as a return value of the gate (libp11, or our own conclusion). Gives its fault.
+ */
+struct fault call_refused(struct call *call, const char *function, CK_RV rv);
+/* op's note for the refusal: cause and action for the caller, function and value for the log. Gives the fault back. */
+struct fault call_note(struct op *op, const struct call *call, struct fault fault);
+/* "C_Sign: CKR_DEVICE_ERROR (0x30): the token ..., look at ..." into `text`. */
+void call_print(const struct call *call, char *text, size_t size);
+
+struct fault gate_mechanism_list(struct call *call, CK_SLOT_ID slot, CK_MECHANISM_TYPE *list, CK_ULONG *count);
+struct fault gate_mechanism_info(struct call *call, CK_SLOT_ID slot, CK_MECHANISM_TYPE type,
+                                 CK_MECHANISM_INFO *ret_info);
+struct fault gate_open_session(struct call *call, CK_SLOT_ID slot, CK_SESSION_HANDLE *ret_session); /* read-write */
+struct fault gate_close_session(struct call *call, CK_SESSION_HANDLE session);
+struct fault gate_session_info(struct call *call, CK_SESSION_HANDLE session, CK_SESSION_INFO *ret_info);
+struct fault gate_login(struct call *call, CK_SESSION_HANDLE session, struct span pin);
+struct fault gate_find_init(struct call *call, CK_SESSION_HANDLE session, CK_ATTRIBUTE *wanted, CK_ULONG count);
+struct fault gate_find(struct call *call, CK_SESSION_HANDLE session, CK_OBJECT_HANDLE *found, CK_ULONG max,
+                       CK_ULONG *ret_count);
+struct fault gate_find_final(struct call *call, CK_SESSION_HANDLE session);
+struct fault gate_attributes(struct call *call, CK_SESSION_HANDLE session, CK_OBJECT_HANDLE object,
+                             CK_ATTRIBUTE *attributes, CK_ULONG count);
+struct fault gate_generate_key(struct call *call, CK_SESSION_HANDLE session, CK_MECHANISM *mechanism,
+                               CK_ATTRIBUTE *attributes, CK_ULONG count, CK_OBJECT_HANDLE *ret_key);
+/* A template and its length, for the two halves of a key pair. */
+struct key_template {
+    CK_ATTRIBUTE *at;
+    CK_ULONG count;
+};
+struct fault gate_generate_pair(struct call *call, CK_SESSION_HANDLE session, CK_MECHANISM *mechanism,
+                                struct key_template public_half, struct key_template private_half,
+                                CK_OBJECT_HANDLE *ret_public, CK_OBJECT_HANDLE *ret_private);
+struct fault gate_destroy(struct call *call, CK_SESSION_HANDLE session, CK_OBJECT_HANDLE object);
+struct fault gate_sign_init(struct call *call, CK_SESSION_HANDLE session, CK_MECHANISM *mechanism,
+                            CK_OBJECT_HANDLE key);
+/* *len: in the room, out the bytes; for all three. */
+struct fault gate_sign(struct call *call, CK_SESSION_HANDLE session, struct span input, uint8_t *out, CK_ULONG *len);
+struct fault gate_encrypt_init(struct call *call, CK_SESSION_HANDLE session, CK_MECHANISM *mechanism,
+                               CK_OBJECT_HANDLE key);
+struct fault gate_encrypt(struct call *call, CK_SESSION_HANDLE session, struct span input, uint8_t *out, CK_ULONG *len);
+struct fault gate_decrypt_init(struct call *call, CK_SESSION_HANDLE session, CK_MECHANISM *mechanism,
+                               CK_OBJECT_HANDLE key);
+struct fault gate_decrypt(struct call *call, CK_SESSION_HANDLE session, struct span input, uint8_t *out, CK_ULONG *len);
+struct fault gate_random(struct call *call, CK_SESSION_HANDLE session, uint8_t *at, size_t len);
+
+#endif

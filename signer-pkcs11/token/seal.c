@@ -1,0 +1,164 @@
+/*
+ * Sealing: AES-256-GCM inside the token. Layout of sealed bytes: version 1, the key's 16-byte id, 12-byte IV,
+ * ciphertext, 16-byte tag. The version and the id stand in front in the clear and are compared; all else is under the
+ * tag together with the caller's context.
+ */
+#include "signer-pkcs11/token/internal.h"
+
+#include "appliance/base/alloc.h"
+
+#define SEAL_VERSION 1
+#define IV_LEN       12
+#define TAG_LEN      16
+#define HEAD_LEN     (1 + KEY_ID_LEN)
+#define SEAL_MAX     ((size_t)1 << 20)
+
+struct seal_job {
+    const struct key_ref *key;
+    struct span aad, input;
+    uint8_t iv[IV_LEN];
+    uint8_t *out; /* owned; room for input and tag */
+    CK_ULONG out_len;
+};
+
+static void seal_job_clear(struct seal_job *job)
+{
+    if (job->out != NULL) {
+        secret_wipe(job->out, job->input.len + TAG_LEN);
+    }
+    mem_free(TAKE(job->out));
+}
+
+static CK_GCM_PARAMS params_of(struct seal_job *job)
+{
+    return (CK_GCM_PARAMS){ .pIv = job->iv,
+                            .ulIvLen = IV_LEN,
+                            .ulIvBits = IV_LEN * 8,
+                            .pAAD = (uint8_t *)(uintptr_t)job->aad.at,
+                            .ulAADLen = job->aad.len,
+                            .ulTagBits = TAG_LEN * 8 };
+}
+
+static struct fault sealing_key(struct op *op, struct token_session *session, const struct key_ref *key,
+                                CK_OBJECT_HANDLE *ret_object)
+{
+    enum key_algorithm algorithm = KEY_ALGORITHM_NONE;
+    TRY(key_use(op, session, key, ret_object, &algorithm));
+    if (algorithm != KEY_ALGORITHM_AES_256) {
+        return op_fail(op, FAULT(BAD_ARGUMENT), "a key of algorithm %s does not seal", key_algorithm_text(algorithm));
+    }
+    if (!session->token->module.has.aes_gcm) {
+        return op_fail(op, FAULT(TOKEN_MECHANISM), "the token does not list CKM_AES_GCM");
+    }
+    return OK;
+}
+
+static struct fault encrypt(struct token_session *session, CK_OBJECT_HANDLE object, struct seal_job *job)
+{
+    struct call *call = &session->call;
+    TRY(gate_random(call, session->handle, job->iv, IV_LEN));
+    CK_GCM_PARAMS params = params_of(job);
+    CK_MECHANISM mechanism = { CKM_AES_GCM, &params, sizeof(params) };
+    TRY(gate_encrypt_init(call, session->handle, &mechanism, object));
+    job->out_len = job->input.len + TAG_LEN;
+    return gate_encrypt(call, session->handle, job->input, job->out, &job->out_len);
+}
+
+static struct fault seal_step(struct op *op, struct token_session *session, void *arg)
+{
+    struct seal_job *job = arg;
+    CK_OBJECT_HANDLE object = CK_INVALID_HANDLE;
+    TRY(sealing_key(op, session, job->key, &object));
+    return encrypt(session, object, job);
+}
+
+static struct fault check_sizes(struct op *op, struct span aad, struct span bytes)
+{
+    if (aad.len > SEAL_MAX || bytes.len > SEAL_MAX) {
+        return op_fail(op, FAULT(TOO_LARGE), "at most %zu bytes can be sealed at once", SEAL_MAX);
+    }
+    return OK;
+}
+
+struct fault token_seal(struct op *op, struct token_session *session, const struct key_ref *key, struct span aad,
+                        struct span plain, struct buf *sealed)
+{
+    TRY(key_ref_check(op, key));
+    TRY(check_sizes(op, aad, plain));
+    CLEANUP(seal_job_clear) struct seal_job job = { .key = key, .aad = aad, .input = plain };
+    TRY(mem_new(plain.len + TAG_LEN, 1, (void *)&job.out));
+    TRY(token_run(op, session, key, seal_step, &job));
+    if (job.out_len != plain.len + TAG_LEN) {
+        return op_fail(op, FAULT(INTERNAL), "the token sealed to an unexpected length: report it with its model");
+    }
+    uint8_t id[KEY_ID_LEN];
+    key_id_bytes(&key->id, id);
+    TRY(buf_u8(sealed, SEAL_VERSION));
+    TRY(buf_put(sealed, SPAN_ARRAY(id)));
+    TRY(buf_put(sealed, SPAN_ARRAY(job.iv)));
+    return buf_put(sealed, span_of(job.out, job.out_len));
+}
+
+/* Tokens disagree on how they say "the tag does not match": some answer CKR_GENERAL_ERROR, which otherwise means a
+ * token in trouble. Whoever can still seal with the same key is not in trouble, so it was the bytes. */
+static bool token_still_seals(struct token_session *session, CK_OBJECT_HANDLE object)
+{
+    uint8_t out[TAG_LEN];
+    struct seal_job probe = { .out = out };
+    return !FAULTED(encrypt(session, object, &probe)) && probe.out_len == TAG_LEN;
+}
+
+static struct fault unseal_step(struct op *op, struct token_session *session, void *arg)
+{
+    struct seal_job *job = arg;
+    struct call *call = &session->call;
+    CK_OBJECT_HANDLE object = CK_INVALID_HANDLE;
+    TRY(sealing_key(op, session, job->key, &object));
+    CK_GCM_PARAMS params = params_of(job);
+    CK_MECHANISM mechanism = { CKM_AES_GCM, &params, sizeof(params) };
+    TRY(gate_decrypt_init(call, session->handle, &mechanism, object));
+    job->out_len = job->input.len + TAG_LEN;
+    struct fault fault = gate_decrypt(call, session->handle, job->input, job->out, &job->out_len);
+    if (!FAULTED(fault) || call->refusal->class != CKR_CLASS_DEVICE) {
+        return fault;
+    }
+    if (token_still_seals(session, object)) {
+        call_clear(call);
+        return FAULT(UNSEAL);
+    }
+    return fault;
+}
+
+static struct fault unseal_refused(struct op *op)
+{
+    return op_fail(op, FAULT(UNSEAL), "the sealed bytes were altered, or belong to another context or key");
+}
+
+struct fault token_unseal(struct op *op, struct token_session *session, const struct key_ref *key, struct span aad,
+                          struct span sealed, struct buf *plain)
+{
+    TRY(key_ref_check(op, key));
+    TRY(check_sizes(op, aad, sealed));
+    CLEANUP(seal_job_clear) struct seal_job job = { .key = key, .aad = aad };
+    struct reader reader = { sealed };
+    uint8_t version = 0, id[KEY_ID_LEN];
+    struct span named = { 0 }, iv = { 0 };
+    key_id_bytes(&key->id, id);
+    if (FAULTED(reader_u8(&reader, &version)) || FAULTED(reader_bytes(&reader, KEY_ID_LEN, &named)) ||
+        FAULTED(reader_bytes(&reader, IV_LEN, &iv)) || reader.rest.len < TAG_LEN || version != SEAL_VERSION ||
+        !span_equal(named, SPAN_ARRAY(id))) {
+        return unseal_refused(op);
+    }
+    memcpy(job.iv, iv.at, IV_LEN);
+    job.input = reader.rest;
+    TRY(mem_new(job.input.len + TAG_LEN, 1, (void *)&job.out));
+    struct fault fault = token_run(op, session, key, unseal_step, &job);
+    if (fault.code == FAULT_UNSEAL) {
+        return unseal_refused(op);
+    }
+    TRY(fault);
+    if (job.out_len != job.input.len - TAG_LEN) {
+        return op_fail(op, FAULT(INTERNAL), "the token unsealed to an unexpected length: report it with its model");
+    }
+    return buf_put(plain, span_of(job.out, job.out_len));
+}

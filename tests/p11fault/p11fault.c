@@ -1,0 +1,355 @@
+#include "tests/p11fault/p11fault.h"
+
+#include <dlfcn.h>
+#include <p11-kit/pkcs11.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#define EXPORT    __attribute__((visibility("default")))
+#define RULES_MAX 32
+#define NAMES_MAX 80
+
+p11fault_plan_fn p11fault_plan EXPORT;
+p11fault_clear_fn p11fault_clear EXPORT;
+p11fault_hits_fn p11fault_hits EXPORT;
+p11fault_calls_fn p11fault_calls EXPORT;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t cleared = PTHREAD_COND_INITIALIZER;
+static struct {
+    struct p11fault_rule rule;
+    unsigned seen;
+} rules[RULES_MAX];
+static size_t rule_count;
+static unsigned hits, generation;
+static struct {
+    const char *name;
+    unsigned calls;
+} counted[NAMES_MAX];
+
+static CK_FUNCTION_LIST *real, list;
+static CK_SLOT_ID last_slot;
+static CK_SESSION_HANDLE last_session;
+
+static void add_locked(const struct p11fault_rule *rule)
+{
+    if (rule_count < RULES_MAX) {
+        rules[rule_count].rule = *rule;
+        rules[rule_count++].seen = 0;
+    }
+}
+
+static void clear_locked(void)
+{
+    rule_count = 0;
+    hits = 0;
+    generation++;
+    (void)pthread_cond_broadcast(&cleared);
+}
+
+void p11fault_plan(const struct p11fault_rule *rule)
+{
+    (void)pthread_mutex_lock(&lock);
+    add_locked(rule);
+    (void)pthread_mutex_unlock(&lock);
+}
+
+void p11fault_clear(void)
+{
+    (void)pthread_mutex_lock(&lock);
+    clear_locked();
+    (void)pthread_mutex_unlock(&lock);
+}
+
+unsigned p11fault_hits(void)
+{
+    (void)pthread_mutex_lock(&lock);
+    unsigned count = hits;
+    (void)pthread_mutex_unlock(&lock);
+    return count;
+}
+
+unsigned p11fault_calls(const char *function)
+{
+    unsigned count = 0;
+    (void)pthread_mutex_lock(&lock);
+    for (size_t i = 0; i < NAMES_MAX && counted[i].name != NULL; i++) {
+        count += strcmp(counted[i].name, function) == 0 ? counted[i].calls : 0;
+    }
+    (void)pthread_mutex_unlock(&lock);
+    return count;
+}
+
+static enum p11fault_effect effect_named(const char *name)
+{
+    static const char *const names[] = { "none", "do-it", "close-sessions", "logout", "finalize", "hold" };
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (strcmp(names[i], name) == 0) {
+            return (enum p11fault_effect)i;
+        }
+    }
+    return P11FAULT_NONE;
+}
+
+static void read_line_locked(char *line)
+{
+    struct p11fault_rule rule = { .times = 1 };
+    char *rest = NULL;
+    char *word = strtok_r(line, " \t\n", &rest);
+    if (word == NULL || word[0] == '#') {
+        return;
+    }
+    (void)snprintf(rule.function, sizeof(rule.function), "%s", word);
+    while ((word = strtok_r(NULL, " \t\n", &rest)) != NULL) {
+        char *value = strchr(word, '=');
+        if (value == NULL) {
+            continue;
+        }
+        *value++ = '\0';
+        if (strcmp(word, "rv") == 0) {
+            rule.rv = strtoul(value, NULL, 0);
+        } else if (strcmp(word, "after") == 0) {
+            rule.after = (unsigned)strtoul(value, NULL, 10);
+        } else if (strcmp(word, "times") == 0) {
+            rule.times = (unsigned)strtoul(value, NULL, 10);
+        } else if (strcmp(word, "effect") == 0) {
+            rule.effect = effect_named(value);
+        } else if (strcmp(word, "hold_ms") == 0) {
+            rule.hold_ms = (unsigned)strtoul(value, NULL, 10);
+        }
+    }
+    add_locked(&rule);
+}
+
+static void read_control_locked(void)
+{
+    static struct stat known;
+    const char *path = getenv("P11FAULT_CONTROL");
+    struct stat now = { 0 };
+    if (path == NULL) {
+        return;
+    }
+    if (stat(path, &now) != 0) {
+        if (known.st_ino != 0) {
+            clear_locked();
+            known = now;
+        }
+        return;
+    }
+    if (now.st_ino == known.st_ino && now.st_size == known.st_size && now.st_mtim.tv_sec == known.st_mtim.tv_sec &&
+        now.st_mtim.tv_nsec == known.st_mtim.tv_nsec) {
+        return;
+    }
+    known = now;
+    clear_locked();
+    FILE *file = fopen(path, "re");
+    if (file == NULL) {
+        return;
+    }
+    char line[256];
+    while (fgets(line, sizeof(line), file) != NULL) {
+        read_line_locked(line);
+    }
+    (void)fclose(file);
+}
+
+static void count_locked(const char *name)
+{
+    for (size_t i = 0; i < NAMES_MAX; i++) {
+        if (counted[i].name == NULL || counted[i].name == name) {
+            counted[i].name = name;
+            counted[i].calls++;
+            return;
+        }
+    }
+}
+
+static bool pick_locked(const char *name, struct p11fault_rule *picked)
+{
+    for (size_t i = 0; i < rule_count; i++) {
+        struct p11fault_rule *rule = &rules[i].rule;
+        if (strcmp(rule->function, name) != 0 && strcmp(rule->function, "*") != 0) {
+            continue;
+        }
+        unsigned seen = rules[i].seen++;
+        if (seen >= rule->after && (rule->times == 0 || seen - rule->after < rule->times)) {
+            *picked = *rule;
+            hits++;
+            return true;
+        }
+    }
+    return false;
+}
+
+static void hold_locked(unsigned ms)
+{
+    unsigned mine = generation;
+    struct timespec until;
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += ms == 0 ? 3600 : ms / 1000;
+    until.tv_nsec += (long)(ms % 1000) * 1000000;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_sec++;
+        until.tv_nsec -= 1000000000;
+    }
+    while (generation == mine && pthread_cond_timedwait(&cleared, &lock, &until) == 0) {
+    }
+}
+
+/* true: the caller answers *rv without (or after) the real call. */
+static bool judged(const char *name, CK_RV *rv, bool *do_it)
+{
+    struct p11fault_rule rule = { 0 };
+    (void)pthread_mutex_lock(&lock);
+    read_control_locked();
+    count_locked(name);
+    bool hit = pick_locked(name, &rule);
+    CK_SLOT_ID slot = last_slot;
+    CK_SESSION_HANDLE session = last_session;
+    if (hit && rule.effect == P11FAULT_HOLD) {
+        hold_locked(rule.hold_ms);
+    }
+    (void)pthread_mutex_unlock(&lock);
+    if (!hit) {
+        return false;
+    }
+    if (rule.effect == P11FAULT_CLOSE_SESSIONS) {
+        (void)real->C_CloseAllSessions(slot);
+    } else if (rule.effect == P11FAULT_LOGOUT) {
+        (void)real->C_Logout(session);
+    } else if (rule.effect == P11FAULT_FINALIZE) {
+        (void)real->C_Finalize(NULL);
+    }
+    *do_it = rule.effect == P11FAULT_DO_IT;
+    *rv = rule.rv;
+    return rule.rv != CKR_OK;
+}
+
+#define WRAP(name, params, args)          \
+    static CK_RV wrapped_##name params    \
+    {                                     \
+        CK_RV rv = CKR_OK;                \
+        bool do_it = false;               \
+        if (judged(#name, &rv, &do_it)) { \
+            if (do_it) {                  \
+                (void)real->name args;    \
+            }                             \
+            return rv;                    \
+        }                                 \
+        return real->name args;           \
+    }
+
+WRAP(C_Initialize, (void *args), (args))
+WRAP(C_Finalize, (void *reserved), (reserved))
+WRAP(C_GetInfo, (CK_INFO * info), (info))
+WRAP(C_GetSlotList, (CK_BBOOL present, CK_SLOT_ID *slots, CK_ULONG *count), (present, slots, count))
+WRAP(C_GetSlotInfo, (CK_SLOT_ID slot, CK_SLOT_INFO *info), (slot, info))
+WRAP(C_GetTokenInfo, (CK_SLOT_ID slot, CK_TOKEN_INFO *info), (slot, info))
+WRAP(C_GetMechanismList, (CK_SLOT_ID slot, CK_MECHANISM_TYPE *types, CK_ULONG *count), (slot, types, count))
+WRAP(C_GetMechanismInfo, (CK_SLOT_ID slot, CK_MECHANISM_TYPE type, CK_MECHANISM_INFO *info), (slot, type, info))
+WRAP(C_CloseSession, (CK_SESSION_HANDLE session), (session))
+WRAP(C_GetSessionInfo, (CK_SESSION_HANDLE session, CK_SESSION_INFO *info), (session, info))
+WRAP(C_Login, (CK_SESSION_HANDLE session, CK_USER_TYPE user, CK_BYTE *pin, CK_ULONG len), (session, user, pin, len))
+WRAP(C_FindObjectsInit, (CK_SESSION_HANDLE session, CK_ATTRIBUTE *wanted, CK_ULONG count), (session, wanted, count))
+WRAP(C_FindObjects, (CK_SESSION_HANDLE session, CK_OBJECT_HANDLE *found, CK_ULONG max, CK_ULONG *count),
+     (session, found, max, count))
+WRAP(C_FindObjectsFinal, (CK_SESSION_HANDLE session), (session))
+WRAP(C_GetAttributeValue, (CK_SESSION_HANDLE session, CK_OBJECT_HANDLE object, CK_ATTRIBUTE *shown, CK_ULONG count),
+     (session, object, shown, count))
+WRAP(C_GenerateKey,
+     (CK_SESSION_HANDLE session, CK_MECHANISM *mechanism, CK_ATTRIBUTE *template, CK_ULONG count,
+      CK_OBJECT_HANDLE *key),
+     (session, mechanism, template, count, key))
+WRAP(C_GenerateKeyPair,
+     (CK_SESSION_HANDLE session, CK_MECHANISM *mechanism, CK_ATTRIBUTE *pub, CK_ULONG pub_count, CK_ATTRIBUTE *priv,
+      CK_ULONG priv_count, CK_OBJECT_HANDLE *pub_key, CK_OBJECT_HANDLE *priv_key),
+     (session, mechanism, pub, pub_count, priv, priv_count, pub_key, priv_key))
+WRAP(C_DestroyObject, (CK_SESSION_HANDLE session, CK_OBJECT_HANDLE object), (session, object))
+WRAP(C_SignInit, (CK_SESSION_HANDLE session, CK_MECHANISM *mechanism, CK_OBJECT_HANDLE key), (session, mechanism, key))
+WRAP(C_Sign, (CK_SESSION_HANDLE session, CK_BYTE *in, CK_ULONG in_len, CK_BYTE *out, CK_ULONG *out_len),
+     (session, in, in_len, out, out_len))
+WRAP(C_EncryptInit, (CK_SESSION_HANDLE session, CK_MECHANISM *mechanism, CK_OBJECT_HANDLE key),
+     (session, mechanism, key))
+WRAP(C_Encrypt, (CK_SESSION_HANDLE session, CK_BYTE *in, CK_ULONG in_len, CK_BYTE *out, CK_ULONG *out_len),
+     (session, in, in_len, out, out_len))
+WRAP(C_DecryptInit, (CK_SESSION_HANDLE session, CK_MECHANISM *mechanism, CK_OBJECT_HANDLE key),
+     (session, mechanism, key))
+WRAP(C_Decrypt, (CK_SESSION_HANDLE session, CK_BYTE *in, CK_ULONG in_len, CK_BYTE *out, CK_ULONG *out_len),
+     (session, in, in_len, out, out_len))
+WRAP(C_GenerateRandom, (CK_SESSION_HANDLE session, CK_BYTE *at, CK_ULONG len), (session, at, len))
+
+static CK_RV wrapped_C_OpenSession(CK_SLOT_ID slot, CK_FLAGS flags, void *application, CK_NOTIFY notify,
+                                   CK_SESSION_HANDLE *session)
+{
+    CK_RV rv = CKR_OK;
+    bool do_it = false;
+    if (judged("C_OpenSession", &rv, &do_it)) {
+        return rv;
+    }
+    rv = real->C_OpenSession(slot, flags, application, notify, session);
+    if (rv == CKR_OK) {
+        (void)pthread_mutex_lock(&lock);
+        last_slot = slot;
+        last_session = *session;
+        (void)pthread_mutex_unlock(&lock);
+    }
+    return rv;
+}
+
+static void take_over(void)
+{
+    list = *real;
+#define TAKE_OVER(name) list.name = wrapped_##name;
+    TAKE_OVER(C_Initialize)
+    TAKE_OVER(C_Finalize)
+    TAKE_OVER(C_GetInfo)
+    TAKE_OVER(C_GetSlotList)
+    TAKE_OVER(C_GetSlotInfo)
+    TAKE_OVER(C_GetTokenInfo)
+    TAKE_OVER(C_GetMechanismList)
+    TAKE_OVER(C_GetMechanismInfo)
+    TAKE_OVER(C_OpenSession)
+    TAKE_OVER(C_CloseSession)
+    TAKE_OVER(C_GetSessionInfo)
+    TAKE_OVER(C_Login)
+    TAKE_OVER(C_FindObjectsInit)
+    TAKE_OVER(C_FindObjects)
+    TAKE_OVER(C_FindObjectsFinal)
+    TAKE_OVER(C_GetAttributeValue)
+    TAKE_OVER(C_GenerateKey)
+    TAKE_OVER(C_GenerateKeyPair)
+    TAKE_OVER(C_DestroyObject)
+    TAKE_OVER(C_SignInit)
+    TAKE_OVER(C_Sign)
+    TAKE_OVER(C_EncryptInit)
+    TAKE_OVER(C_Encrypt)
+    TAKE_OVER(C_DecryptInit)
+    TAKE_OVER(C_Decrypt)
+    TAKE_OVER(C_GenerateRandom)
+#undef TAKE_OVER
+}
+
+EXPORT CK_RV C_GetFunctionList(CK_FUNCTION_LIST **ret_list)
+{
+    CK_RV (*function_list)(CK_FUNCTION_LIST **) = NULL;
+    const char *path = getenv("P11FAULT_MODULE");
+    (void)pthread_mutex_lock(&lock);
+    if (real == NULL) {
+        void *module = dlopen(path != NULL ? path : "/usr/lib/softhsm/libsofthsm2.so", RTLD_NOW | RTLD_LOCAL);
+        *(void **)&function_list = module != NULL ? dlsym(module, "C_GetFunctionList") : NULL;
+        if (function_list != NULL && function_list(&real) == CKR_OK) {
+            take_over();
+        }
+    }
+    (void)pthread_mutex_unlock(&lock);
+    if (real == NULL) {
+        return CKR_GENERAL_ERROR;
+    }
+    *ret_list = &list;
+    return CKR_OK;
+}
