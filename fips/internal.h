@@ -10,7 +10,7 @@
 struct fips_module {
     char folder[512];
     char name[128]; /* provider name: the file's name without ".so" */
-    char mac[65];   /* HMAC-SHA-256 in upper-case hex, as `openssl fipsinstall` writes it (without colons) */
+    char mac[65];   /* HMAC-SHA-256 in hex: the "module-mac" that `openssl fipsinstall` writes */
 };
 
 /* FIPS_INACTIVE when the file cannot be read, FIPS_SELF_TEST when it is not the pinned one; `detail` gets the line.

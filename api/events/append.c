@@ -2,11 +2,11 @@
 
 #include <stdio.h>
 
-#define ATTEMPT_MS   2000 /* one wait for an acknowledgement */
-#define AGAIN_NS     (50 * NS_PER_MS)
-#define UNSENT_NS    (3 * NS_PER_S) /* what was never sent is given up sooner than what may be stored */
-#define ACCEPT_NS    (3 * NS_PER_S)
-#define SUBJECT_MAX  128
+#define ATTEMPT_MS  2000 /* one wait for an acknowledgement */
+#define AGAIN_NS    (50 * NS_PER_MS)
+#define UNSENT_NS   (3 * NS_PER_S) /* what was never sent is given up sooner than what may be stored */
+#define ACCEPT_NS   (3 * NS_PER_S)
+#define SUBJECT_MAX 128
 
 /* ---- is this connection's server still what event_log_open accepted? ---- */
 
@@ -86,8 +86,7 @@ static struct fault fill_message(struct op *op, const struct event_append *appen
     }
     char subject[SUBJECT_MAX];
     (void)snprintf(subject, sizeof(subject), "svc.events.%s.%s", op->tenant.text, append->lane);
-    natsStatus status =
-        natsMsg_Create(&publication->message, subject, NULL, (const char *)body.at, (int)body.len);
+    natsStatus status = natsMsg_Create(&publication->message, subject, NULL, (const char *)body.at, (int)body.len);
     return status == NATS_OK ? OK : nats_fault(op, status, 0, "making a message");
 }
 
@@ -146,8 +145,9 @@ static struct fault publish(struct op *op, struct event_log *log, struct publica
         }
         if (give_up(op, publication)) {
             return publication->sent
-                       ? op_fail(op, FAULT(DEADLINE), "the event log did not acknowledge in time: it may have stored "
-                                                      "the events; repeat the request as it is")
+                       ? op_fail(op, FAULT(DEADLINE),
+                                 "the event log did not acknowledge in time: it may have stored "
+                                 "the events; repeat the request as it is")
                        : op_fail(op, FAULT(LOG_UNAVAILABLE), "the event log cannot be reached: nothing was recorded");
         }
         event_log_lock(log);

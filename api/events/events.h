@@ -84,9 +84,9 @@ struct event_view {
     const char *const *actor_roles;
     size_t actor_role_count;
     const char *trace_id;
-    struct span data;   /* canonical JSON object */
+    struct span data; /* canonical JSON object */
     uint64_t stream_seq;
-    unsigned position;  /* within its message */
+    unsigned position; /* within its message */
 };
 struct event_message {
     uint64_t stream_seq;
@@ -101,8 +101,8 @@ struct event_message {
 struct fault event_message_decode(struct op *op, uint64_t stream_seq, struct span subject, struct span body,
                                   struct event_message *ret_message);
 
-/* The body of a message, as it is stored: for the log itself, and for tests that plant messages. `out` is cleared first;
- * its max bounds the size (TOO_LARGE). */
+/* The body of a message, as it is stored: for the log itself, and for tests that plant messages. `out` is cleared
+ * first; its max bounds the size (TOO_LARGE). */
 struct event_body {
     const struct principal *actor;
     struct tenant_id tenant;
@@ -124,18 +124,22 @@ uint64_t event_reader_seq(const struct event_reader *reader);
 struct fault event_reader_new(struct event_log *log, uint64_t first_seq, struct event_reader **ret_reader);
 void event_reader_free(struct event_reader *reader);
 DEFINE_FREEP(struct event_reader, event_reader_free)
-struct fault event_reader_next(struct op *op, struct event_reader *reader, mono_ns deadline, struct event_message *ret_message);
+struct fault event_reader_next(struct op *op, struct event_reader *reader, mono_ns deadline,
+                               struct event_message *ret_message);
 
 /* One stored message by sequence: for the running check against the read model's copies. NOT_FOUND when gone. */
-struct fault event_log_get(struct op *op, struct event_log *log, uint64_t stream_seq, struct event_message *ret_message);
+struct fault event_log_get(struct op *op, struct event_log *log, uint64_t stream_seq,
+                           struct event_message *ret_message);
 
 /* The newest sequence that this process knows to be stored: from its own appends and from what the server said. */
 uint64_t event_log_seen(const struct event_log *log);
 
 struct event_log_state {
-    uint64_t first_seq, last_seq, messages; /* all 0 when the stream is gone */
+    uint64_t first_seq, last_seq, messages;     /* all 0 when the stream is gone */
+    uint64_t first_missing;                     /* the first sequence up to last_seq that is not there; 0 = none */
     unsigned replicas_desired, replicas_actual; /* actual: the leader and the followers that are online and current */
     bool connected;
+    bool closed; /* for good: the servers refused the login twice. A new process has to read the credentials again */
     unsigned connects; /* how often a connection was made: 1 = the first still stands */
 };
 /* At most a second old, without a round trip as a rule: for probes and metrics. */

@@ -89,12 +89,12 @@ static void on_error(natsConnection *connection, natsSubscription *subscription,
 
 /* ---- options ---- */
 
-#define NATS_TRY(expr)                                                                                                 \
-    do {                                                                                                               \
-        natsStatus s_ = (expr);                                                                                        \
-        if (s_ != NATS_OK) {                                                                                           \
-            return s_;                                                                                                 \
-        }                                                                                                              \
+#define NATS_TRY(expr)          \
+    do {                        \
+        natsStatus s_ = (expr); \
+        if (s_ != NATS_OK) {    \
+            return s_;          \
+        }                       \
     } while (0)
 
 static natsStatus set_behaviour(struct event_log *log)
@@ -106,7 +106,6 @@ static natsStatus set_behaviour(struct event_log *log)
     NATS_TRY(natsOptions_SetMaxReconnect(options, -1));
     NATS_TRY(natsOptions_SetReconnectWait(options, RETRY_NS / NS_PER_MS));
     NATS_TRY(natsOptions_SetReconnectJitter(options, 100, 100));
-    NATS_TRY(natsOptions_SetIgnoreAuthErrorAbort(options, true));
     NATS_TRY(natsOptions_SetPingInterval(options, PING_MS));
     NATS_TRY(natsOptions_SetMaxPingsOut(options, 2));
     NATS_TRY(natsOptions_SetSendAsap(options, true));
@@ -204,7 +203,7 @@ static struct fault make_options(struct event_log *log, struct buf *why)
 static struct fault connect_until(struct event_log *log, mono_ns deadline, struct buf *why)
 {
     natsStatus status = natsConnection_Connect(&log->connection, log->options);
-    while (status != NATS_OK && clock_mono() + RETRY_NS < deadline) {
+    while (status != NATS_OK && status != NATS_CONNECTION_AUTH_FAILED && clock_mono() + RETRY_NS < deadline) {
         event_log_lock(log);
         event_log_wait(log, clock_mono() + RETRY_NS);
         event_log_unlock(log);

@@ -8,15 +8,15 @@
 
 #include "appliance/base/alloc.h"
 
-#define HEARTBEAT_NS   NS_PER_S
-#define SILENCE_NS     (3 * NS_PER_S)
-#define AGAIN_NS       (100 * NS_PER_MS)
-#define INACTIVE_NS    (30 * NS_PER_S)
-#define REQUEST_MS     2000
-#define PENDING_MAX    (1 << 18)
-#define PENDING_BYTES  (128 << 20)
-#define CONSUMER_MAX   128
-#define TOKENS_MAX     16
+#define HEARTBEAT_NS  NS_PER_S
+#define SILENCE_NS    (3 * NS_PER_S)
+#define AGAIN_NS      (100 * NS_PER_MS)
+#define INACTIVE_NS   (30 * NS_PER_S)
+#define REQUEST_MS    2000
+#define PENDING_MAX   (1 << 18)
+#define PENDING_BYTES (128 << 20)
+#define CONSUMER_MAX  128
+#define TOKENS_MAX    16
 
 struct event_reader {
     struct event_log *log;

@@ -3,11 +3,11 @@
 
 #include <stdio.h>
 
-#define CHECK_MS     2000
-#define RETRY_NS     (200 * NS_PER_MS)
-#define PEERS_MAX    8
-#define PEER_MAX     128
-#define ANSWERS_MAX  64
+#define CHECK_MS    2000
+#define RETRY_NS    (200 * NS_PER_MS)
+#define PEERS_MAX   8
+#define PEER_MAX    128
+#define ANSWERS_MAX 64
 
 static bool one_of_ours(const jsStreamConfig *stream)
 {
@@ -24,7 +24,8 @@ struct fault stream_config_check(const jsStreamConfig *stream, const struct conf
         { one_of_ours(stream), "must take exactly the subjects " EVENTS_SUBJECTS ", without mirror or sources" },
         { stream->Storage == js_FileStorage, "must have file storage" },
         { stream->Retention == js_LimitsPolicy, "must have the retention policy 'limits'" },
-        { stream->Discard == js_DiscardNew, "must have the discard policy 'new': the oldest events are not to be lost" },
+        { stream->Discard == js_DiscardNew,
+          "must have the discard policy 'new': the oldest events are not to be lost" },
         { stream->MaxMsgs <= 0 && stream->MaxBytes <= 0 && stream->MaxAge == 0 && stream->MaxMsgsPerSubject <= 0,
           "must have no limit of messages, bytes or age" },
         { stream->MaxMsgSize <= 0 || stream->MaxMsgSize >= STREAM_MESSAGE_MAX, "must take messages of 1 MiB" },
@@ -241,11 +242,12 @@ static struct fault check_synced(struct event_log *log, const jsStreamInfo *info
         IGNORE(buf_text(why, "event log: the connection broke while the server was asked\n"));
         return FAULT(LOG_UNAVAILABLE);
     }
-    IGNORE(buf_printf(why,
-                      "event log: server %s %s: set sync_interval: always in its jetstream block and import " EVENTS_SERVER_CHECK
-                      " into the account, or set nats.allow_unsynced with 3 replicas or more\n",
-                      peers.name[first],
-                      status == NATS_OK ? "acknowledges before data is on disk" : "does not say whether it syncs every write"));
+    IGNORE(buf_printf(
+        why,
+        "event log: server %s %s: set sync_interval: always in its jetstream block and import " EVENTS_SERVER_CHECK
+        " into the account, or set nats.allow_unsynced with 3 replicas or more\n",
+        peers.name[first],
+        status == NATS_OK ? "acknowledges before data is on disk" : "does not say whether it syncs every write"));
     return FAULT(LOG_UNSAFE);
 }
 
@@ -265,6 +267,43 @@ struct fault stream_accept(struct event_log *log, bool may_create, mono_ns deadl
 }
 
 /* ---- state ---- */
+
+static bool has_holes(const jsStreamInfo *info)
+{
+    return info->State.LastSeq >= info->State.FirstSeq &&
+           info->State.Msgs != info->State.LastSeq - info->State.FirstSeq + 1;
+}
+
+/* Nothing is ever deleted from this log, so the list of what is missing is asked for only when something is. */
+static struct fault find_hole(struct op *op, struct event_log *log, const jsStreamInfo *info,
+                              struct event_log_state *state)
+{
+    if (info->State.LastSeq > 0 && (info->State.FirstSeq > 1 || info->State.Msgs == 0)) {
+        state->first_missing = 1;
+        return OK;
+    }
+    if (!has_holes(info)) {
+        return OK;
+    }
+    jsStreamInfo *details = NULL;
+    jsErrCode code = 0;
+    jsOptions options;
+    natsStatus status = jsOptions_Init(&options);
+    if (status == NATS_OK) {
+        options.Wait = wait_ms(op->deadline, CHECK_MS);
+        options.Stream.Info.DeletedDetails = true;
+        status = js_GetStreamInfo(&details, log->js, log->config->nats_stream, &options, &code);
+    }
+    if (status != NATS_OK) {
+        return nats_fault(op, status, code, "asking for missing messages");
+    }
+    for (int i = 0; i < details->State.DeletedLen; i++) {
+        uint64_t seq = details->State.Deleted[i];
+        state->first_missing = state->first_missing == 0 || seq < state->first_missing ? seq : state->first_missing;
+    }
+    jsStreamInfo_Destroy(details);
+    return OK;
+}
 
 static void copy_state(struct event_log *log, const jsStreamInfo *info, struct event_log_state *ret_state)
 {
@@ -296,7 +335,10 @@ struct fault event_log_state_now(struct op *op, struct event_log *log, struct ev
     }
     struct event_log_state state;
     copy_state(log, info, &state);
+    struct fault holes = info != NULL ? find_hole(op, log, info, &state) : OK;
     jsStreamInfo_Destroy(info);
+    TRY(holes);
+    event_log_saw(log, state.last_seq);
     event_log_lock(log);
     log->state = state;
     log->state_at = clock_mono();
@@ -315,6 +357,7 @@ static bool must_refresh(struct event_log *log, struct event_log_state *ret_stat
     log->refreshing = log->refreshing || mine;
     *ret_state = log->state;
     ret_state->connected = connected;
+    ret_state->closed = log->closed;
     ret_state->connects = atomic_load(&log->connects);
     ret_state->replicas_desired = (unsigned)log->config->nats_replicas;
     event_log_unlock(log);

@@ -65,7 +65,8 @@ struct token_filter {
 };
 struct fault token_list(struct op *op, struct store *store, const struct token_filter *filter,
                         struct token_row **ret_rows, size_t *ret_count);
-bool tenant_known(struct op *op, struct store *store, struct fault *ret_fault);
+/* Whether op's tenant exists. */
+struct fault tenant_known(struct op *op, struct store *store, bool *ret_known);
 /* One token as a JSON object. */
 void token_print(struct jout *jout, const struct token_row *row, utc_us now);
 

@@ -1,7 +1,16 @@
 /*
- * The outbox: rows that the projector queued, leased by a worker thread, handled outside any transaction, settled by the
- * next event. At least once: a handler must be safe to run again with the same key. Rotates over tenants and
- * destinations with caps for each.
+ * The outbox: rows that the projector queued, leased by a worker thread, handled outside any transaction, settled by
+ * the next event. At least once: a handler must be safe to run again with the same key. Rotates over tenants and
+ * destinations with caps for each; the caps are this process's.
+ *
+ *     pending -> processing   leased: worker_id, lease_until_us, one attempt more
+ *     processing -> delivered       the handler succeeded, or its event was projected
+ *     processing -> pending         it failed and may be tried again (later and later), or the lease ran out
+ *     processing -> dead-lettered   it failed for good, or its event says so
+ *
+ * A process that was killed in the middle leaves its lease behind; it runs out 10 s after the handler's deadline. Any
+ * process then gives the row to another worker. An attempt counts when it begins, so a row whose worker died at the
+ * last one is handed out once more, again as the last: nothing is dead-lettered without its handler being told.
  */
 #ifndef API_OUTBOX_OUTBOX_H
 #define API_OUTBOX_OUTBOX_H
@@ -18,9 +27,10 @@ struct outbox_item {
     bool last_attempt;   /* a failure now dead-letters the row: record the terminal fact first */
     uint64_t id;
 };
-/* Runs for op's tenant with op's deadline. OK: the handler has appended the event whose projection settles the row. A
- * fault with retry class LATER (or DEADLINE): tried again with backoff until `attempts`; any other, or the last: the
- * handler has appended its failure event, and the row is dead-lettered. */
+/* Runs for op's tenant with op's deadline, the trace of the event that queued the row, and a command_id derived from
+ * tenant, destination and key (the same at every attempt). OK: the handler has appended the event whose projection
+ * settles the row. A fault with retry class LATER (or DEADLINE): tried again with backoff until `attempts`; any other,
+ * or the last: the handler has appended its failure event, and the row is dead-lettered. */
 typedef struct fault (*outbox_fn)(struct op *op, struct services *services, const struct outbox_item *item);
 
 struct outbox_row {
@@ -28,7 +38,7 @@ struct outbox_row {
     outbox_fn handler;
     int deadline_ms;
     unsigned attempts;
-    unsigned cap_tenant, cap_destination; /* in flight */
+    unsigned cap_tenant, cap_destination; /* in flight; 0 = as many as there are threads */
     const char *doc;
 };
 
@@ -38,7 +48,10 @@ struct outbox_config {
     const struct outbox_row *const *tables;
     const size_t *counts;
     size_t table_count;
-    unsigned threads;
+    unsigned threads; /* 1..64 */
+    /* A handler ran into its deadline: for a counter of the caller's. May be NULL. */
+    void (*on_timeout)(void *arg, const char *tenant, const char *destination);
+    void *arg;
 };
 struct fault outbox_start(const struct outbox_config *config, struct outbox **ret_outbox);
 void outbox_wake(struct outbox *outbox); /* rows may be due */

@@ -4,14 +4,14 @@
 
 #include <stdio.h>
 
-const struct metric http_requests_total = {
-    "svc_http_requests_total", METRIC_COUNTER, "HTTP requests by method, route template and status.",
-    { "method", "route", "code" }
-};
-const struct metric http_request_duration_seconds = {
-    "svc_http_request_duration_seconds", METRIC_HISTOGRAM, "Time from the header block to the last byte of the answer.",
-    { "method", "route" }
-};
+const struct metric http_requests_total = { "svc_http_requests_total",
+                                            METRIC_COUNTER,
+                                            "HTTP requests by method, route template and status.",
+                                            { "method", "route", "code" } };
+const struct metric http_request_duration_seconds = { "svc_http_request_duration_seconds",
+                                                      METRIC_HISTOGRAM,
+                                                      "Time from the header block to the last byte of the answer.",
+                                                      { "method", "route" } };
 
 const char *access_method(const char *method)
 {

@@ -11,8 +11,10 @@ static struct fault cursor_mac(struct request *request, const char *position, st
     /* The NULs part the fields: none of them can hold one. */
     static const char zero = 0;
     struct span nul = span_of(&zero, 1);
-    const struct span parts[] = { span_text("svc.cursor.v1"),      nul, span_text(request->op->tenant.text), nul,
-                                  span_text(request->route->name), nul, span_text(position) };
+    const struct span parts[] = {
+        span_text("svc.cursor.v1"), nul, span_text(request->op->tenant.text), nul, span_text(request->route->name), nul,
+        span_text(position)
+    };
     return hmac_sha256(secret_span(request->services->fingerprint_key), parts, COUNT_OF(parts), ret_mac);
 }
 
@@ -27,7 +29,8 @@ struct fault cursor_make(struct request *request, const char *position, const ch
     return arena_text(request->op->arena, buf_span(&out), ret_cursor);
 }
 
-static struct fault read_parts(struct request *request, const char *cursor, const char **ret_position, bool *ret_genuine)
+static struct fault read_parts(struct request *request, const char *cursor, const char **ret_position,
+                               bool *ret_genuine)
 {
     CLEANUP(buf_free) struct buf text = BUF_INIT(CURSOR_MAX);
     CLEANUP(buf_free) struct buf mac = BUF_INIT(SHA256_LEN);

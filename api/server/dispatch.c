@@ -90,8 +90,7 @@ static struct fault identify(struct exchange *x)
     if (permission == PERMISSION_PUBLIC) {
         return OK;
     }
-    TRY(identity_authenticate(x->op, services->identity, services->store,
-                              message_header(x->message, "Authorization")));
+    TRY(identity_authenticate(x->op, services->identity, services->store, message_header(x->message, "Authorization")));
     if (permission != PERMISSION_NONE && !principal_may(&x->op->principal, permission)) {
         return op_fail(x->op, FAULT(FORBIDDEN), "the caller's roles do not have the permission %s",
                        permission_text(permission));

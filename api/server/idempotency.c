@@ -5,10 +5,10 @@
 
 #include <poll.h>
 
-#define CLAIM_TRIES      4
-#define SETTLE_GRACE_NS  (5 * NS_PER_S)
-#define SETTLE_BACKOFF_MS 100
-#define HEADERS_TEXT_MAX 8192
+#define CLAIM_TRIES         4
+#define SETTLE_GRACE_NS     (5 * NS_PER_S)
+#define SETTLE_BACKOFF_MS   100
+#define HEADERS_TEXT_MAX    8192
 #define IN_PROGRESS_RETRY_S 1
 
 /* The database's clock, so that several instances agree about ten minutes. */
@@ -92,8 +92,8 @@ struct fault idempotency_fingerprint(const struct op *op, const struct idempoten
 
 static struct fault command_id(struct op *op, const struct idempotency_request *request)
 {
-    const struct span parts[] = { span_text(op->tenant.text), span_text(op->principal.subject),
-                                  span_text(request->key), span_text(request->route) };
+    const struct span parts[] = { span_text(op->tenant.text), span_text(op->principal.subject), span_text(request->key),
+                                  span_text(request->route) };
     return uuid_derive("svc.command", parts, COUNT_OF(parts), &op->command_id);
 }
 
@@ -255,8 +255,8 @@ static struct fault settle(struct op *op, struct store *store, const struct sql 
 static struct fault wall(struct op *op, struct store *store, const struct idempotency_claim *claim)
 {
     int64_t walled = 0;
-    IGNORE(settle(op, store, &WALL, (struct sql_arg[]){ SQL_TEXT(claim->key), SQL_TEXT(claim->token.text) }, 2,
-                  &walled));
+    IGNORE(
+        settle(op, store, &WALL, (struct sql_arg[]){ SQL_TEXT(claim->key), SQL_TEXT(claim->token.text) }, 2, &walled));
     op->note = (struct fault_note){ .set = false };
     return op_fail(op, FAULT(IDEMPOTENCY_INDETERMINATE),
                    "the command ran but its answer could not be kept: look whether its effect is there, and use a new "
@@ -275,9 +275,9 @@ struct fault idempotency_record(struct op *op, struct store *store, const struct
     }
     if (!FAULTED(fault)) {
         struct span body = response->body.len > 0 ? response->body : span_of("", 0);
-        struct sql_arg args[] = { SQL_TEXT(claim->key),          SQL_TEXT(claim->token.text),
-                                  SQL_INT(response->status),     SQL_TEXT(response->content_type),
-                                  SQL_TEXT(headers_text),        secret ? SQL_NONE : SQL_BYTES(body) };
+        struct sql_arg args[] = { SQL_TEXT(claim->key),      SQL_TEXT(claim->token.text),
+                                  SQL_INT(response->status), SQL_TEXT(response->content_type),
+                                  SQL_TEXT(headers_text),    secret ? SQL_NONE : SQL_BYTES(body) };
         fault = settle(op, store, &RECORD, args, COUNT_OF(args), &kept);
     }
     return FAULTED(fault) || kept != 1 ? wall(op, store, claim) : OK;

@@ -44,8 +44,8 @@ size_t message_header_count(const struct message *message, const char *name);
  * that decide about security at most once. A refusal means that the connection must be closed after the answer. */
 struct fault message_check(struct op *op, struct message *message);
 
-/* Whether the body's Content-Type is `expected` (type/subtype, any case; for JSON a charset parameter may say UTF-8) and
- * it is not encoded. MEDIA_TYPE. */
+/* Whether the body's Content-Type is `expected` (type/subtype, any case; for JSON a charset parameter may say UTF-8)
+ * and it is not encoded. MEDIA_TYPE. */
 struct fault message_check_content_type(struct op *op, const struct message *message, const char *expected);
 
 #endif

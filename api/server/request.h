@@ -14,9 +14,9 @@ struct request {
     struct op *op;
     struct services *services;
     const struct route *route;
-    void *body;              /* the decoded struct of the route's table, in op's arena; NULL without a table */
-    struct span raw_body;    /* as received */
-    bool plain;              /* came by the plain listener */
+    void *body;           /* the decoded struct of the route's table, in op's arena; NULL without a table */
+    struct span raw_body; /* as received */
+    bool plain;           /* came by the plain listener */
     struct response *response;
     struct request_private *private_;
 };

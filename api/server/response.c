@@ -8,7 +8,8 @@ void response_clear(struct response *response)
 static bool is_token(const char *name)
 {
     for (const char *at = name; *at != 0; at++) {
-        bool fine = (*at >= 'a' && *at <= 'z') || (*at >= 'A' && *at <= 'Z') || (*at >= '0' && *at <= '9') || *at == '-';
+        bool fine =
+            (*at >= 'a' && *at <= 'z') || (*at >= 'A' && *at <= 'Z') || (*at >= '0' && *at <= '9') || *at == '-';
         if (!fine) {
             return false;
         }

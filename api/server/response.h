@@ -20,7 +20,8 @@ struct response {
 
 /* Forgets what was answered so far. */
 void response_clear(struct response *response);
-/* Copies `value` into op's arena. BAD_ARGUMENT: control characters, or a name that is not a token; TOO_LARGE: too many. */
+/* Copies `value` into op's arena. BAD_ARGUMENT: control characters, or a name that is not a token; TOO_LARGE: too many.
+ */
 struct fault response_add(struct op *op, struct response *response, const char *name, const char *value);
 
 /* The extra headers as "Name: value\n" lines, and back again into the response (for kept answers). */

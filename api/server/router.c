@@ -125,7 +125,8 @@ static struct fault check_doubles(const struct router *router, struct buf *why)
     return OK;
 }
 
-struct fault router_new(const struct feature *const *features, size_t count, struct buf *why, struct router **ret_router)
+struct fault router_new(const struct feature *const *features, size_t count, struct buf *why,
+                        struct router **ret_router)
 {
     CLEANUP(router_freep) struct router *router = NULL;
     size_t total = 0;

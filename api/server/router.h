@@ -12,9 +12,10 @@
 #define ROUTE_PARAMS_MAX 4
 
 struct router;
-/* Refuses tables that contradict themselves (CONFIG, one line each in `why`): doubled names or paths, a mutation that is
- * public, a body table on GET, unsafe methods that are neither mutation, effect-free nor a public raw protocol. */
-struct fault router_new(const struct feature *const *features, size_t count, struct buf *why, struct router **ret_router);
+/* Refuses tables that contradict themselves (CONFIG, one line each in `why`): doubled names or paths, a mutation that
+ * is public, a body table on GET, unsafe methods that are neither mutation, effect-free nor a public raw protocol. */
+struct fault router_new(const struct feature *const *features, size_t count, struct buf *why,
+                        struct router **ret_router);
 void router_free(struct router *router);
 DEFINE_FREEP(struct router, router_free)
 

@@ -1,4 +1,5 @@
-/* W3C Trace Context: the caller's trace is continued when its traceparent is well-formed, otherwise a new one begins. */
+/* W3C Trace Context: the caller's trace is continued when its traceparent is well-formed, otherwise a new one begins.
+ */
 #ifndef API_SERVER_TRACE_H
 #define API_SERVER_TRACE_H
 

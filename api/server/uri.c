@@ -1,5 +1,7 @@
 #include "api/server/uri.h"
 
+#include "appliance/base/utf8.h"
+
 static int hex_value(uint8_t c)
 {
     if (c >= '0' && c <= '9') {
@@ -20,41 +22,6 @@ static int escape_value(struct span text, size_t at)
     int high = hex_value(text.at[at + 1]);
     int low = hex_value(text.at[at + 2]);
     return high < 0 || low < 0 ? -1 : high * 16 + low;
-}
-
-/* Length of the well-formed sequence (RFC 3629 4) at `at`, 0 when there is none. */
-static size_t utf8_step(struct span text, size_t at)
-{
-    uint8_t lead = text.at[at];
-    if (lead < 0x80) {
-        return 1;
-    }
-    size_t len = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
-    if (lead < 0xc2 || lead > 0xf4 || text.len - at < len) {
-        return 0;
-    }
-    uint8_t low = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;
-    uint8_t high = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;
-    for (size_t i = 1; i < len; i++) {
-        if (text.at[at + i] < low || text.at[at + i] > high) {
-            return 0;
-        }
-        low = 0x80;
-        high = 0xbf;
-    }
-    return len;
-}
-
-bool utf8_valid(struct span text)
-{
-    for (size_t at = 0; at < text.len;) {
-        size_t step = utf8_step(text, at);
-        if (step == 0) {
-            return false;
-        }
-        at += step;
-    }
-    return true;
 }
 
 static bool is_pchar(uint8_t c)
@@ -130,7 +97,7 @@ struct fault percent_decode(struct op *op, struct span text, bool plus_is_blank,
         REQUIRE(byte >= 0x20 && byte != 0x7f, BAD_ARGUMENT);
         out[len++] = (uint8_t)byte;
     }
-    REQUIRE(utf8_valid(span_of(out, len)), BAD_ARGUMENT);
+    REQUIRE(!FAULTED(utf8_check(span_of(out, len))), BAD_ARGUMENT);
     *ret_text = (const char *)out;
     return OK;
 }

@@ -27,11 +27,9 @@ struct query {
     } at[QUERY_PARAMS_MAX];
     size_t count;
 };
-/* `text` may be NULL. Parameters that `accepted` (NULL-terminated; NULL = none) does not name, doubled or malformed ones
- * are QUERY, with the name as pointer. */
+/* `text` may be NULL. Parameters that `accepted` (NULL-terminated; NULL = none) does not name, doubled or malformed
+ * ones are QUERY, with the name as pointer. */
 struct fault query_parse(struct op *op, const char *text, const char *const *accepted, struct query *ret_query);
 const char *query_get(const struct query *query, const char *name); /* NULL when absent */
-
-bool utf8_valid(struct span text);
 
 #endif

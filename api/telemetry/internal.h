@@ -22,7 +22,7 @@ struct series {
     struct series *next;  /* of the bucket */
     struct series *later; /* in order of first sight; guarded by the lock */
     char values[METRIC_LABELS_MAX][METRICS_LABEL_SIZE];
-    _Atomic(double) value;    /* of a histogram: the sum */
+    _Atomic(double) value;     /* of a histogram: the sum */
     _Atomic(uint64_t) cells[]; /* of a histogram: observations per bucket, not cumulative; the last is +Inf */
 };
 

@@ -149,8 +149,7 @@ static struct fault same_metric(const struct metric *a, const struct metric *b)
 
 static struct family *family_find(struct metrics *metrics, const struct metric *metric)
 {
-    struct alias *alias =
-        atomic_load_explicit(&metrics->aliases[family_bucket(metric)], memory_order_acquire);
+    struct alias *alias = atomic_load_explicit(&metrics->aliases[family_bucket(metric)], memory_order_acquire);
     while (alias != NULL && alias->metric != metric) {
         alias = alias->next;
     }
@@ -177,7 +176,8 @@ static struct fault family_add_locked(struct metrics *metrics, const struct metr
     return OK;
 }
 
-static struct fault family_enter_locked(struct metrics *metrics, const struct metric *metric, struct family **ret_family)
+static struct fault family_enter_locked(struct metrics *metrics, const struct metric *metric,
+                                        struct family **ret_family)
 {
     *ret_family = family_find(metrics, metric);
     if (*ret_family != NULL) {

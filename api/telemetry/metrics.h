@@ -20,8 +20,8 @@ struct metrics;
 struct fault metrics_new(struct metrics **ret_metrics);
 void metrics_free(struct metrics *metrics);
 DEFINE_FREEP(struct metrics, metrics_free)
-/* So that a metric shows (0, or without series) before its first use. BAD_ARGUMENT: not a Prometheus name, or a name that
- * is registered with another kind or other labels. */
+/* So that a metric shows (0, or without series) before its first use. BAD_ARGUMENT: not a Prometheus name, or a name
+ * that is registered with another kind or other labels. */
 struct fault metrics_register(struct metrics *metrics, const struct metric *rows, size_t count);
 /* Values of labels in order of the row; missing trailing ones are NULL. */
 void metrics_add(struct metrics *metrics, const struct metric *metric, double by, const char *const *labels);

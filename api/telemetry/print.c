@@ -26,8 +26,8 @@ static struct fault put_number(struct buf *out, double value)
     if (isinf(value)) {
         return buf_text(out, value > 0 ? "+Inf" : "-Inf");
     }
-    if (value == floor(value) && fabs(value) < 1e15) {
-        return buf_printf(out, "%.0f", value);
+    if (value > -1e15 && value < 1e15 && value == (double)(int64_t)value) {
+        return buf_printf(out, "%lld", (long long)value);
     }
     return buf_printf(out, "%.17g", value);
 }
@@ -71,9 +71,9 @@ static struct fault put_histogram(struct buf *out, const struct family *family, 
 
 static struct fault put_family(struct buf *out, const struct family *family)
 {
-    static const char *const kinds[] = { [METRIC_COUNTER] = "counter",
-                                         [METRIC_GAUGE] = "gauge",
-                                         [METRIC_HISTOGRAM] = "histogram" };
+    static const char *const kinds[] = {
+        [METRIC_COUNTER] = "counter", [METRIC_GAUGE] = "gauge", [METRIC_HISTOGRAM] = "histogram"
+    };
     const struct metric *metric = family->metric;
     TRY(buf_printf(out, "# HELP %s ", metric->name));
     TRY(put_escaped(out, metric->help != NULL ? metric->help : "", false));

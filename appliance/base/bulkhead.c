@@ -6,11 +6,20 @@
 #include <pthread.h>
 #include <time.h>
 
+/* On the stack of the thread that waits. A permit that comes back is handed to the first waiter itself, so that nobody
+ * who comes later can overtake. */
+struct waiter {
+    struct waiter *behind;
+    pthread_cond_t granted_now;
+    bool granted;
+};
+
 struct bulkhead {
     unsigned limit, queue; /* never change */
     pthread_mutex_t lock;
-    pthread_cond_t left;
-    unsigned in_use, waiting; /* under lock */
+    unsigned in_use, waiting; /* from here on: under lock */
+    struct waiter *first;
+    struct waiter **last;
 };
 
 static void lock(const struct bulkhead *bulkhead)
@@ -30,11 +39,8 @@ struct fault bulkhead_new(unsigned limit, unsigned queue, struct bulkhead **ret_
     TRY(mem_new(1, sizeof(*made), &made));
     made->limit = limit;
     made->queue = queue;
-    pthread_condattr_t attributes;
-    BUG_IF(pthread_mutex_init(&made->lock, NULL) != 0 || pthread_condattr_init(&attributes) != 0);
-    BUG_IF(pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC) != 0);
-    BUG_IF(pthread_cond_init(&made->left, &attributes) != 0);
-    (void)pthread_condattr_destroy(&attributes);
+    made->last = &made->first;
+    BUG_IF(pthread_mutex_init(&made->lock, NULL) != 0);
     *ret_bulkhead = made;
     return OK;
 }
@@ -44,38 +50,56 @@ void bulkhead_free(struct bulkhead *bulkhead)
     if (bulkhead == NULL) {
         return;
     }
-    BUG_IF(bulkhead_in_use(bulkhead) != 0);
-    (void)pthread_cond_destroy(&bulkhead->left);
+    BUG_IF(bulkhead_in_use(bulkhead) != 0 || bulkhead_waiting(bulkhead) != 0);
     (void)pthread_mutex_destroy(&bulkhead->lock);
     mem_free(bulkhead);
 }
 
-/* Waits for a place; false at the deadline. Under lock. */
-static bool wait_locked(struct bulkhead *bulkhead, mono_ns deadline)
+static void unlink_locked(struct bulkhead *bulkhead, const struct waiter *waiter)
 {
-    struct timespec until = { .tv_sec = deadline / NS_PER_S, .tv_nsec = deadline % NS_PER_S };
-    bulkhead->waiting++;
-    int code = 0;
-    while (bulkhead->in_use >= bulkhead->limit && code != ETIMEDOUT) {
-        code = pthread_cond_timedwait(&bulkhead->left, &bulkhead->lock, &until);
-        BUG_IF(code != 0 && code != ETIMEDOUT);
+    struct waiter **at = &bulkhead->first;
+    while (*at != waiter) {
+        at = &(*at)->behind;
+    }
+    *at = waiter->behind;
+    if (*at == NULL) {
+        bulkhead->last = at;
     }
     bulkhead->waiting--;
-    return bulkhead->in_use < bulkhead->limit;
+}
+
+/* True with a permit handed over, false at the deadline. */
+static bool wait_locked(struct bulkhead *bulkhead, mono_ns deadline)
+{
+    mono_ns until = deadline > 0 ? deadline : 0;
+    struct timespec stop = { .tv_sec = until / NS_PER_S, .tv_nsec = until % NS_PER_S };
+    struct waiter self = { .granted_now = PTHREAD_COND_INITIALIZER };
+    *bulkhead->last = &self;
+    bulkhead->last = &self.behind;
+    bulkhead->waiting++;
+    int code = 0;
+    while (!self.granted && code != ETIMEDOUT) {
+        code = pthread_cond_clockwait(&self.granted_now, &bulkhead->lock, CLOCK_MONOTONIC, &stop);
+        BUG_IF(code != 0 && code != ETIMEDOUT);
+    }
+    if (!self.granted) {
+        unlink_locked(bulkhead, &self);
+    }
+    (void)pthread_cond_destroy(&self.granted_now);
+    return self.granted;
 }
 
 struct fault bulkhead_enter(struct bulkhead *bulkhead, mono_ns deadline, struct permit *ret_permit)
 {
     lock(bulkhead);
-    bool fits = bulkhead->in_use < bulkhead->limit;
-    if (!fits && bulkhead->waiting < bulkhead->queue) {
-        fits = wait_locked(bulkhead, deadline);
-    }
-    if (fits) {
+    bool entered = bulkhead->in_use < bulkhead->limit;
+    if (entered) {
         bulkhead->in_use++;
+    } else if (bulkhead->waiting < bulkhead->queue) {
+        entered = wait_locked(bulkhead, deadline);
     }
     unlock(bulkhead);
-    REQUIRE(fits, SATURATED);
+    REQUIRE(entered, SATURATED);
     *ret_permit = (struct permit){ .lender = bulkhead };
     return OK;
 }
@@ -88,8 +112,14 @@ void permit_release(struct permit *permit)
     }
     lock(lender);
     BUG_IF(lender->in_use == 0);
-    lender->in_use--;
-    BUG_IF(pthread_cond_signal(&lender->left) != 0);
+    struct waiter *heir = lender->first;
+    if (heir != NULL) { /* in_use stays: the permit only changes hands */
+        unlink_locked(lender, heir);
+        heir->granted = true;
+        BUG_IF(pthread_cond_signal(&heir->granted_now) != 0);
+    } else {
+        lender->in_use--;
+    }
     unlock(lender);
 }
 

@@ -26,7 +26,7 @@ int clock_ms_left(mono_ns deadline)
 {
     mono_ns left;
     if (__builtin_sub_overflow(deadline, clock_mono(), &left)) {
-        return INT_MAX;
+        return deadline < 0 ? 0 : INT_MAX;
     }
     if (left <= 0) {
         return 0;

@@ -4,10 +4,8 @@
 #include "appliance/base/clock.h"
 #include "appliance/base/config_rows.h"
 #include "appliance/base/file.h"
-#include "appliance/base/log.h"
 #include "appliance/base/yaml_tree.h"
 
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -38,26 +36,51 @@ const struct config_row *config_rows(size_t *ret_count)
     return rows;
 }
 
-/* What reading goes on with: every refusal is noted, so that one run shows all of them. */
-struct load {
-    struct loaded *loaded;
-    const char *file;
-    struct buf *why;
-    bool refused;
-};
+/* The row of a dotted key; *ret_prefix when the key is a proper prefix of some row's. */
+static const struct config_row *row_of(const char *key, bool *ret_prefix)
+{
+    *ret_prefix = false;
+    size_t len = strlen(key);
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        if (strcmp(rows[i].key, key) == 0) {
+            return &rows[i];
+        }
+        *ret_prefix |= strncmp(rows[i].key, key, len) == 0 && rows[i].key[len] == '.';
+    }
+    return NULL;
+}
 
-static void PRINTF(2, 3) refuse(struct load *load, const char *format, ...)
+static void PRINTF(2, 0) add_line(struct load *load, const char *format, va_list args)
 {
     load->refused = true;
     if (load->why == NULL) {
         return;
     }
     char line[512];
+    (void)vsnprintf(line, sizeof(line), format, args);
+    IGNORE(buf_printf(load->why, "%s%s", load->why->len > 0 ? "\n" : "", line));
+}
+
+void config_refuse(struct load *load, const char *format, ...)
+{
     va_list args;
     va_start(args, format);
-    (void)vsnprintf(line, sizeof(line), format, args);
+    add_line(load, format, args);
     va_end(args);
-    IGNORE(buf_printf(load->why, "%s%s", load->why->len > 0 ? "\n" : "", line));
+}
+
+void config_refuse_key(struct load *load, const char *key, const char *format, ...)
+{
+    char what[400];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(what, sizeof(what), format, args);
+    va_end(args);
+    bool prefix;
+    const struct config_row *row = row_of(key, &prefix);
+    const char *source = row != NULL ? load->loaded->source[row - rows] : NULL;
+    bool given = source != NULL && strcmp(source, "default") != 0;
+    config_refuse(load, "%s%s%s: %s", given ? source : "", given ? ": " : "", key, what);
 }
 
 static uint8_t *member_of(struct load *load, const struct config_row *row)
@@ -65,26 +88,30 @@ static uint8_t *member_of(struct load *load, const struct config_row *row)
     return (uint8_t *)&load->loaded->config + row->offset;
 }
 
-static bool parse_int(const char *text, int64_t *ret_number)
+bool config_parse_int(const char *text, int64_t *ret_number)
 {
-    char *end = NULL;
-    errno = 0;
-    long long number = strtoll(text, &end, 10);
-    if (errno != 0 || end == text || *end != 0 || text[0] == ' ' || text[0] == '+') {
+    bool minus = text[0] == '-';
+    size_t len = strlen(text + minus);
+    if (len == 0 || len > 18) {
         return false;
     }
-    *ret_number = number;
+    int64_t number = 0;
+    for (const char *at = text + minus; *at != 0; at++) {
+        if (*at < '0' || *at > '9') {
+            return false;
+        }
+        number = number * 10 + (*at - '0');
+    }
+    *ret_number = minus ? -number : number;
     return true;
 }
 
-static bool parse_bool(const char *text, int64_t *ret_number)
+/* 1 and 0 are for variables; in the file they are whole numbers. */
+static bool parse_bool(const char *text, bool digits, int64_t *ret_number)
 {
-    if (strcmp(text, "true") == 0 || strcmp(text, "1") == 0) {
-        *ret_number = 1;
-        return true;
-    }
-    *ret_number = 0;
-    return strcmp(text, "false") == 0 || strcmp(text, "0") == 0;
+    bool yes = strcmp(text, "true") == 0 || (digits && strcmp(text, "1") == 0);
+    *ret_number = yes;
+    return yes || strcmp(text, "false") == 0 || (digits && strcmp(text, "0") == 0);
 }
 
 static void set_number(struct load *load, const struct config_row *row, int64_t number)
@@ -122,8 +149,10 @@ static struct fault set_list(struct load *load, const struct config_row *row, co
     return OK;
 }
 
-/* One scalar from `where` ("svc.yaml:12" or a variable's name). */
-static struct fault set_scalar(struct load *load, const struct config_row *row, const char *where, const char *text)
+enum scalar_from { FROM_FILE, FROM_VARIABLE };
+
+/* One scalar; its source is noted already. */
+static struct fault set_scalar(struct load *load, const struct config_row *row, const char *text, enum scalar_from from)
 {
     int64_t number = 0;
     switch (row->kind) {
@@ -133,20 +162,20 @@ static struct fault set_scalar(struct load *load, const struct config_row *row, 
     case CONFIG_KIND_LIST:
         return set_list(load, row, text);
     case CONFIG_KIND_INT:
-        if (!parse_int(text, &number)) {
-            refuse(load, "%s: %s: '%.60s' is not a whole number", where, row->key, text);
+        if (!config_parse_int(text, &number)) {
+            config_refuse_key(load, row->key, "'%.60s' is not a whole number", text);
             return OK;
         }
         break;
     case CONFIG_KIND_BOOL:
-        if (!parse_bool(text, &number)) {
-            refuse(load, "%s: %s: '%.60s' is neither true nor false", where, row->key, text);
+        if (!parse_bool(text, from == FROM_VARIABLE, &number)) {
+            config_refuse_key(load, row->key, "'%.60s' is neither true nor false", text);
             return OK;
         }
         break;
     case CONFIG_KIND_TIME:
         if (FAULTED(duration_parse(span_text(text), &number))) {
-            refuse(load, "%s: %s: '%.60s' is not a duration such as 500ms, 10s or 1h30m", where, row->key, text);
+            config_refuse_key(load, row->key, "'%.60s' is not a duration such as 500ms, 10s or 1h30m", text);
             return OK;
         }
         break;
@@ -155,7 +184,7 @@ static struct fault set_scalar(struct load *load, const struct config_row *row, 
         char low[40], high[40];
         config_number_text(row, row->min, low);
         config_number_text(row, row->max, high);
-        refuse(load, "%s: %s: %.60s is %s %s", where, row->key, text, number < row->min ? "below" : "above",
+        config_refuse_key(load, row->key, "%.60s is %s %s", text, number < row->min ? "below" : "above",
                number < row->min ? low : high);
         return OK;
     }
@@ -178,27 +207,13 @@ static struct fault set_defaults(struct load *load)
     return OK;
 }
 
-/* The row of a dotted key; *ret_prefix when the key is a proper prefix of some row's. */
-static const struct config_row *row_of(const char *key, bool *ret_prefix)
-{
-    *ret_prefix = false;
-    size_t len = strlen(key);
-    for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        if (strcmp(rows[i].key, key) == 0) {
-            return &rows[i];
-        }
-        *ret_prefix |= strncmp(rows[i].key, key, len) == 0 && rows[i].key[len] == '.';
-    }
-    return NULL;
-}
-
 static struct fault set_sequence(struct load *load, const struct config_row *row, const struct yaml_node *node)
 {
     struct config_list list = { 0 };
     TRY(arena_take(load->loaded->arena, node->count, sizeof(*list.at), &list.at));
     for (const struct yaml_node *item = node->first; item != NULL; item = item->next) {
         if (item->kind != YAML_KIND_SCALAR) {
-            refuse(load, "%s:%u: %s: must be a list of plain values", load->file, item->line, row->key);
+            config_refuse(load, "%s:%u: %s: must be a list of plain values", load->file, item->line, row->key);
             return OK;
         }
         TRY(arena_text(load->loaded->arena, span_text(item->text), &list.at[list.count++]));
@@ -209,29 +224,47 @@ static struct fault set_sequence(struct load *load, const struct config_row *row
 
 static struct fault walk(struct load *load, const struct yaml_node *node, const char *prefix);
 
+/* `key:` with nothing behind it. */
+static bool is_null(const struct yaml_node *node)
+{
+    return node->kind == YAML_KIND_SCALAR && !node->quoted &&
+           (node->text[0] == 0 || strcmp(node->text, "~") == 0 || strcmp(node->text, "null") == 0);
+}
+
+static struct fault take_leaf(struct load *load, const struct config_row *row, const struct yaml_node *node)
+{
+    if (row->kind == CONFIG_KIND_LIST && node->kind == YAML_KIND_LIST) {
+        return set_sequence(load, row, node);
+    }
+    if (node->kind != YAML_KIND_SCALAR || row->kind == CONFIG_KIND_LIST) {
+        config_refuse_key(load, row->key, "must be %s", row->kind == CONFIG_KIND_LIST ? "a list" : "one value");
+        return OK;
+    }
+    if (is_null(node)) {
+        config_refuse_key(load, row->key, "has no value; give one or remove the key");
+        return OK;
+    }
+    if (node->quoted && (row->kind == CONFIG_KIND_INT || row->kind == CONFIG_KIND_BOOL)) {
+        config_refuse_key(load, row->key, "must be a plain value without quotes");
+        return OK;
+    }
+    return set_scalar(load, row, node->text, FROM_FILE);
+}
+
 static struct fault take_node(struct load *load, const struct yaml_node *node, const char *key)
 {
     bool prefix = false;
     const struct config_row *row = row_of(key, &prefix);
-    if (row == NULL && prefix && node->kind == YAML_KIND_MAP) {
+    if (row == NULL && prefix && (node->kind == YAML_KIND_MAP || is_null(node))) {
         return walk(load, node, key);
     }
     if (row == NULL) {
-        refuse(load, "%s:%u: %s: %s", load->file, node->line, key,
-               prefix ? "must hold further keys" : "no such key (docs/configuration.md lists them)");
+        config_refuse(load, "%s:%u: %.200s: %s", load->file, node->line, key,
+                      prefix ? "must hold further keys" : "no such key (docs/configuration.md lists them)");
         return OK;
     }
-    const char *where = NULL;
-    TRY(arena_printf(load->loaded->arena, &where, "%s:%u", load->file, node->line));
-    load->loaded->source[row - rows] = where;
-    if (node->kind == YAML_KIND_SCALAR) {
-        return set_scalar(load, row, where, node->text);
-    }
-    if (row->kind == CONFIG_KIND_LIST && node->kind == YAML_KIND_LIST) {
-        return set_sequence(load, row, node);
-    }
-    refuse(load, "%s: %s: must be one value", where, row->key);
-    return OK;
+    TRY(arena_printf(load->loaded->arena, &load->loaded->source[row - rows], "%s:%u", load->file, node->line));
+    return take_leaf(load, row, node);
 }
 
 static struct fault walk(struct load *load, const struct yaml_node *node, const char *prefix)
@@ -249,7 +282,7 @@ static struct fault read_file(struct load *load, const char *path)
     CLEANUP(buf_free) struct buf text = BUF_INIT(CONFIG_FILE_MAX);
     struct fault fault = file_read(path, &text);
     if (FAULTED(fault)) {
-        refuse(load, "%s: cannot be read (%s)", path, fault_row(fault.code)->text);
+        config_refuse(load, "%s: cannot be read (%s)", path, fault_row(fault.code)->text);
         return OK;
     }
     const char *slash = strrchr(path, '/');
@@ -257,14 +290,11 @@ static struct fault read_file(struct load *load, const char *path)
     struct yaml_node *root = NULL;
     CLEANUP(buf_free) struct buf why = BUF_INIT(4096);
     if (FAULTED(yaml_tree_parse(load->loaded->arena, buf_span(&text), load->file, &why, &root))) {
-        refuse(load, "%.*s", (int)why.len - (why.len > 0 && why.at[why.len - 1] == '\n'), (const char *)why.at);
-        return OK;
-    }
-    if (root == NULL) { /* an empty file is the defaults */
+        config_refuse(load, "%.*s", (int)why.len - (why.len > 0 && why.at[why.len - 1] == '\n'), (const char *)why.at);
         return OK;
     }
     if (root->kind != YAML_KIND_MAP) {
-        refuse(load, "%s:%u: must be a mapping of keys", load->file, root->line);
+        config_refuse(load, "%s:%u: must be a mapping of keys", load->file, root->line);
         return OK;
     }
     return walk(load, root, "");
@@ -280,7 +310,7 @@ static struct fault read_environment(struct load *load)
         const char *copy = NULL;
         TRY(arena_text(load->loaded->arena, span_text(text), &copy));
         load->loaded->source[i] = rows[i].env;
-        TRY(set_scalar(load, &rows[i], rows[i].env, copy));
+        TRY(set_scalar(load, &rows[i], copy, FROM_VARIABLE));
     }
     return OK;
 }
@@ -306,52 +336,6 @@ static struct fault fill_paths(struct load *load)
     return OK;
 }
 
-static void check_listen(struct load *load, const char *key, const char *text, bool may_be_empty)
-{
-    if (text[0] == 0 && may_be_empty) {
-        return;
-    }
-    const char *colon = strrchr(text, ':');
-    int64_t port = 0;
-    if (colon == NULL || colon == text || !parse_int(colon + 1, &port) || port < 1 || port > 65535) {
-        refuse(load, "%s: '%.80s' must be ADDRESS:PORT, for example 127.0.0.1:8443", key, text);
-    }
-}
-
-/* Rules between keys, and values whose words are closed. */
-static void check_rules(struct load *load)
-{
-    const struct config *config = &load->loaded->config;
-    check_listen(load, "http.listen", config->http_listen, false);
-    check_listen(load, "http.plain_listen", config->http_plain_listen, true);
-    check_listen(load, "http.probe_listen", config->http_probe_listen, true);
-    enum log_level level;
-    enum log_format format;
-    if (FAULTED(log_level_parse(config->log_level, &level))) {
-        refuse(load, "log.level: '%.40s' must be debug, info, warn or error", config->log_level);
-    }
-    if (FAULTED(log_format_parse(config->log_format, &format))) {
-        refuse(load, "log.format: '%.40s' must be json or text", config->log_format);
-    }
-    if ((config->http_tls_certificate[0] == 0) != (config->http_tls_key[0] == 0)) {
-        refuse(load, "http.tls_certificate_file and http.tls_key_file: give both or none");
-    }
-    if (config->nats_allow_unsynced && config->nats_replicas < 3) {
-        refuse(load, "nats.allow_unsynced: needs nats.replicas of 3 or more, so that another server has what one lost");
-    }
-    if (config->data_dir[0] != '/' || config->run_dir[0] != '/') {
-        refuse(load, "data_dir and run_dir: must be absolute paths");
-    }
-    if (config->token_module[0] != 0 && config->token_pin_file[0] == 0) {
-        refuse(load, "token.pin_file: is needed with token.module");
-    }
-    if (FAULTED(tenant_id_parse(span_text(config->first_tenant), &(struct tenant_id){ 0 })) ||
-        FAULTED(tenant_id_parse(span_text(config->tsa_tenant), &(struct tenant_id){ 0 }))) {
-        refuse(load,
-               "bootstrap.tenant and protocols.tsa.tenant_id: 1 to 63 of a-z, 0-9 and '-', not starting with '-'");
-    }
-}
-
 static struct fault read_all(struct load *load, const char *path)
 {
     TRY(set_defaults(load));
@@ -359,9 +343,7 @@ static struct fault read_all(struct load *load, const char *path)
         TRY(read_file(load, path));
     }
     TRY(read_environment(load));
-    if (!load->refused) {
-        check_rules(load);
-    }
+    config_check(load);
     REQUIRE(!load->refused, CONFIG);
     return fill_paths(load);
 }

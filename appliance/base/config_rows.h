@@ -1,4 +1,4 @@
-/* Inside the configuration module only: config.def as rows, and where each value came from. */
+/* Inside the configuration module only: config.def as rows, where each value came from, and what refuses. */
 #ifndef APPLIANCE_BASE_CONFIG_ROWS_H
 #define APPLIANCE_BASE_CONFIG_ROWS_H
 
@@ -25,6 +25,21 @@ struct loaded {
     const char *source[CONFIG_ROWS_MAX]; /* "default", "svc.yaml:3", "SVC_FIPS" */
 };
 
+/* What reading goes on with: every refusal is noted, so that one run shows all of them. */
+struct load {
+    struct loaded *loaded;
+    const char *file; /* its last name, for the lines of `why` */
+    struct buf *why;  /* may be NULL */
+    bool refused;
+};
+/* One line: "SOURCE: KEY: what"; SOURCE is left out where the key has its default. */
+void config_refuse_key(struct load *load, const char *key, const char *format, ...) PRINTF(3, 4);
+void config_refuse(struct load *load, const char *format, ...) PRINTF(2, 3);
+
+/* Rules between keys, and values whose words are closed. */
+void config_check(struct load *load);
+/* "42", "-1": digits and nothing else. */
+bool config_parse_int(const char *text, int64_t *ret_number);
 /* A number of this row as it is written: "true", "20s", "42". */
 void config_number_text(const struct config_row *row, int64_t number, char out[40]);
 

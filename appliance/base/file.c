@@ -1,15 +1,41 @@
 #include "appliance/base/file.h"
 
+#include "appliance/base/secret.h"
+
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#define READ_CHUNK ((size_t)16384)
 
 void fd_close(int fd)
 {
     if (fd >= 0) {
         (void)close(fd);
+    }
+}
+
+/* Straight into `out`: no copy of what may be a secret stays on the stack. */
+static struct fault read_all(int fd, struct buf *out)
+{
+    for (;;) {
+        size_t room = out->max - out->len;
+        uint8_t *at = NULL, beyond;
+        size_t want = room < READ_CHUNK ? room : READ_CHUNK, before = out->len;
+        TRY(buf_reserve(out, want, &at));
+        ssize_t got = read(fd, want > 0 ? at : &beyond, want > 0 ? want : 1);
+        out->len = before + (got > 0 && want > 0 ? (size_t)got : 0);
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        REQUIRE(got >= 0, IO);
+        if (got == 0) {
+            return OK;
+        }
+        REQUIRE(want > 0, TOO_LARGE);
     }
 }
 
@@ -19,18 +45,13 @@ struct fault file_read(const char *path, struct buf *out)
     if (fd < 0) {
         return errno == ENOENT || errno == ENOTDIR ? FAULT(NOT_FOUND) : FAULT(IO);
     }
-    for (;;) {
-        uint8_t chunk[16384];
-        ssize_t got = read(fd, chunk, sizeof(chunk));
-        if (got < 0 && errno == EINTR) {
-            continue;
-        }
-        REQUIRE(got >= 0, IO);
-        if (got == 0) {
-            return OK;
-        }
-        TRY(buf_put(out, span_of(chunk, (size_t)got)));
+    size_t before = out->len;
+    struct fault fault = read_all(fd, out);
+    if (FAULTED(fault) && out->at != NULL) {
+        secret_wipe(out->at + before, out->len - before);
+        out->len = before;
     }
+    return fault;
 }
 
 static struct fault write_all(int fd, struct span bytes)
@@ -74,8 +95,9 @@ static struct fault write_temporary(const char *temporary, struct span bytes, mo
 
 struct fault file_write(const char *path, struct span bytes, mode_t mode)
 {
+    static atomic_uint writes; /* two threads may write the same path; the later rename wins, whole */
     char temporary[4096];
-    int len = snprintf(temporary, sizeof(temporary), "%s.new.%ld", path, (long)getpid());
+    int len = snprintf(temporary, sizeof(temporary), "%s.new.%ld.%u", path, (long)getpid(), atomic_fetch_add(&writes, 1));
     REQUIRE(len > 0 && (size_t)len < sizeof(temporary), TOO_LARGE);
     (void)unlink(temporary);
     struct fault fault = write_temporary(temporary, bytes, mode);
@@ -93,14 +115,17 @@ struct fault file_make_dirs(const char *path, mode_t mode)
 {
     char partial[4096];
     int len = snprintf(partial, sizeof(partial), "%s", path);
-    REQUIRE(len > 0 && (size_t)len < sizeof(partial), TOO_LARGE);
+    REQUIRE(len > 0, BAD_ARGUMENT);
+    REQUIRE((size_t)len < sizeof(partial), TOO_LARGE);
     for (char *at = partial + 1;; at++) {
         if (*at != '/' && *at != 0) {
             continue;
         }
         char kept = *at;
         *at = 0;
-        if (mkdir(partial, mode) != 0) {
+        if (mkdir(partial, 0700) == 0) {
+            REQUIRE(chmod(partial, mode) == 0, IO); /* the umask, and mkdir's own silence about setgid */
+        } else {
             struct stat status;
             REQUIRE(errno == EEXIST && stat(partial, &status) == 0 && S_ISDIR(status.st_mode), IO);
         }

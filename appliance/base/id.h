@@ -18,7 +18,8 @@ bool tenant_id_equal(struct tenant_id a, struct tenant_id b);
 
 struct fault uuid_parse(struct span text, struct uuid *ret_id); /* BAD_ARGUMENT; lower case only */
 struct fault uuid_new(struct uuid *ret_id); /* version 7: time-ordered, 74 random bits from the CSPRNG */
-/* Version 8, the first 122 bits of SHA-256(domain, 0x00, each part length-prefixed): the same parts give the same id. */
+/* Version 8: SHA-256(domain, 0x00, each part behind its 8-byte length) cut to 128 bits, six of them
+ * the version's and variant's: the same parts give the same id. At most 16 parts. */
 struct fault uuid_derive(const char *domain, const struct span *parts, size_t count, struct uuid *ret_id);
 bool uuid_equal(struct uuid a, struct uuid b);
 

@@ -76,6 +76,7 @@ struct jout {
     struct fault first; /* sticky: the calls return void, jout_end tells */
     unsigned depth;
     uint64_t need_comma; /* bit per depth */
+    uint64_t in_object;  /* bit per depth */
     bool after_key;
 };
 void jout_init(struct jout *jout, struct buf *out);

@@ -1,6 +1,7 @@
 #include "appliance/base/json.h"
 
 #include "appliance/base/codec.h"
+#include "appliance/base/json_pointer.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -8,29 +9,10 @@
 
 #define DEPTH_MAX    16
 #define TEXTS_MAX    1024u
-#define POINTER_SIZE 128u
 
 static void decref_value(json_t **value)
 {
     json_decref(*value);
-}
-
-/* One step down a JSON pointer (RFC 6901 3: ~ and / are escaped). Cut, never overrun. */
-static void pointer_add(char out[POINTER_SIZE], const char *name)
-{
-    size_t len = strlen(out);
-    if (len + 1 < POINTER_SIZE) {
-        out[len++] = '/';
-    }
-    for (; *name != 0 && len + 2 < POINTER_SIZE; name++) {
-        if (*name == '~' || *name == '/') {
-            out[len++] = '~';
-            out[len++] = *name == '~' ? '0' : '1';
-        } else {
-            out[len++] = *name;
-        }
-    }
-    out[len] = 0;
 }
 
 /* Where a value stands: its name below `above`. Built as text only when something is refused. */
@@ -39,19 +21,19 @@ struct place {
     const char *name;
 };
 
-static void place_print(const struct place *place, char out[POINTER_SIZE])
+static void place_print(const struct place *place, char out[JSON_POINTER_SIZE])
 {
     if (place == NULL) {
         out[0] = 0;
         return;
     }
     place_print(place->above, out);
-    pointer_add(out, place->name);
+    json_pointer_add(out, span_text(place->name));
 }
 
 #define refuse(op, place, ...)                                         \
     __extension__({                                                    \
-        char pointer_[POINTER_SIZE];                                   \
+        char pointer_[JSON_POINTER_SIZE];                                   \
         place_print((place), pointer_);                                \
         op_fail_field((op), FAULT(JSON_FIELD), pointer_, __VA_ARGS__); \
     })
@@ -79,29 +61,28 @@ static bool too_deep(struct span json)
     return false;
 }
 
-static struct fault syntax_fault(struct op *op, const json_error_t *error)
+static struct fault syntax_fault(struct op *op, struct span json, const json_error_t *error)
 {
-    static const char near[] = "duplicate object key near ";
     enum json_error_code code = json_error_code(error);
     REQUIRE(code != json_error_out_of_memory, NO_MEMORY);
+    char pointer[JSON_POINTER_SIZE];
+    json_pointer_at(json, error->position > 0 ? (size_t)error->position : 0, pointer);
     if (code == json_error_duplicate_key) {
-        return op_fail(op, FAULT(JSON_FIELD), "line %d, column %d: the member %s stands there twice; name it once",
-                       error->line, error->column,
-                       strncmp(error->text, near, strlen(near)) == 0 ? error->text + strlen(near) : "before it");
+        return op_fail_field(op, FAULT(JSON_FIELD), pointer, "the member stands there twice; name it once");
     }
-    return op_fail(op, FAULT(JSON_SYNTAX), "line %d, column %d: not JSON", error->line, error->column);
+    return op_fail_field(op, FAULT(JSON_SYNTAX), pointer, "not JSON at line %d, column %d", error->line, error->column);
 }
 
 static struct fault parse(struct op *op, struct span json, json_t **ret_value)
 {
     if (too_deep(json)) {
-        return op_fail(op, FAULT(JSON_SYNTAX), "nested deeper than %d levels", DEPTH_MAX);
+        return op_fail_field(op, FAULT(JSON_SYNTAX), "", "nested deeper than %d levels", DEPTH_MAX);
     }
     json_error_t error;
     json_t *value = json_loadb(json.at != NULL ? (const char *)json.at : "", json.len,
                                JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, &error);
     if (value == NULL) {
-        return syntax_fault(op, &error);
+        return syntax_fault(op, json, &error);
     }
     *ret_value = value;
     return OK;

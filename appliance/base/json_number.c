@@ -168,7 +168,7 @@ void json_number_print(double value, char out[JSON_NUMBER_MAX])
         out[sign++] = '-';
         value = -value;
     }
-    if (value < EXACT_INTEGER && value == floor(value)) {
+    if (value < EXACT_INTEGER && value == (double)(long long)value) {
         (void)snprintf(out + sign, JSON_NUMBER_MAX - sign, "%lld", (long long)value);
         return;
     }

@@ -24,6 +24,14 @@ static void raw(struct jout *jout, const char *text)
     }
 }
 
+static void put_comma(struct jout *jout)
+{
+    if ((jout->need_comma >> jout->depth & 1) != 0) {
+        raw(jout, ",");
+    }
+    jout->need_comma |= (uint64_t)1 << jout->depth;
+}
+
 /* What stands before a value: a comma, unless it is the first of its level or follows its key. */
 static void before_value(struct jout *jout)
 {
@@ -31,10 +39,9 @@ static void before_value(struct jout *jout)
         jout->after_key = false;
         return;
     }
-    if ((jout->need_comma >> jout->depth & 1) != 0) {
-        raw(jout, ",");
-    }
-    jout->need_comma |= (uint64_t)1 << jout->depth;
+    BUG_IF((jout->in_object >> jout->depth & 1) != 0); /* a key is due */
+    BUG_IF(jout->depth == 0 && (jout->need_comma & 1) != 0); /* one document has one root */
+    put_comma(jout);
 }
 
 static void open_level(struct jout *jout, const char *bracket)
@@ -43,12 +50,15 @@ static void open_level(struct jout *jout, const char *bracket)
     raw(jout, bracket);
     jout->depth++;
     BUG_IF(jout->depth >= 64);
-    jout->need_comma &= ~((uint64_t)1 << jout->depth);
+    uint64_t bit = (uint64_t)1 << jout->depth;
+    jout->need_comma &= ~bit;
+    jout->in_object = bracket[0] == '{' ? jout->in_object | bit : jout->in_object & ~bit;
 }
 
 static void close_level(struct jout *jout, const char *bracket)
 {
-    BUG_IF(jout->depth == 0 || jout->after_key);
+    bool object = (jout->in_object >> jout->depth & 1) != 0;
+    BUG_IF(jout->depth == 0 || jout->after_key || object != (bracket[0] == '}'));
     jout->depth--;
     raw(jout, bracket);
 }
@@ -111,8 +121,11 @@ void jout_span_text(struct jout *jout, struct span text)
 
 void jout_key(struct jout *jout, const char *key)
 {
-    BUG_IF(jout->depth == 0 || jout->after_key);
-    jout_span_text(jout, span_text(key));
+    BUG_IF((jout->in_object >> jout->depth & 1) == 0 || jout->after_key);
+    put_comma(jout);
+    if (!FAULTED(jout->first)) {
+        keep(jout, put_string(jout->out, span_text(key)));
+    }
     raw(jout, ":");
     jout->after_key = true;
 }

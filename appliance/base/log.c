@@ -1,12 +1,14 @@
 #include "appliance/base/log.h"
 
 #include "appliance/base/json.h"
+#include "appliance/base/utf8.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
 #include <unistd.h>
 
-#define RECORD_MAX 8192
+#define RECORD_MAX 65536
+#define VALUE_MAX  1024 /* longer values are cut */
 
 static const char *program_name = "svc";
 static atomic_int threshold = LOG_LEVEL_INFO;
@@ -40,15 +42,14 @@ struct fault log_format_parse(const char *text, enum log_format *ret_format)
     return OK;
 }
 
-/* Text that is not UTF-8 must not cost the record: it is shown with '?' for what is not printable ASCII. */
+/* Text that is not UTF-8 must not cost the record. */
 static void put_text(struct jout *jout, const char *text)
 {
-    char safe[1024];
-    size_t len = 0;
-    for (; text[len] != 0 && len + 1 < sizeof(safe); len++) {
-        safe[len] = text[len] >= 0x20 && text[len] < 0x7f ? text[len] : '?';
-    }
+    char safe[VALUE_MAX + 1];
+    size_t len = strnlen(text, VALUE_MAX);
+    memcpy(safe, text, len);
     safe[len] = 0;
+    utf8_repair(safe);
     jout_text(jout, safe);
 }
 

@@ -2,6 +2,7 @@
 
 #include "appliance/base/alloc.h"
 #include "appliance/base/codec.h"
+#include "appliance/base/utf8.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -51,6 +52,7 @@ struct fault op_fail_at(struct op *op, struct fault fault, const char *file, int
         va_start(args, detail);
         (void)vsnprintf(op->note.detail, sizeof(op->note.detail), detail, args);
         va_end(args);
+        utf8_repair(op->note.detail);
     }
     return fault;
 }
@@ -63,6 +65,8 @@ struct fault op_fail_field(struct op *op, struct fault fault, const char *pointe
         va_start(args, detail);
         (void)vsnprintf(op->note.detail, sizeof(op->note.detail), detail, args);
         va_end(args);
+        utf8_repair(op->note.pointer);
+        utf8_repair(op->note.detail);
     }
     return fault;
 }
@@ -76,4 +80,5 @@ void op_note_log(struct op *op, const char *format, ...)
     va_start(args, format);
     (void)vsnprintf(op->note.log_detail, sizeof(op->note.log_detail), format, args);
     va_end(args);
+    utf8_repair(op->note.log_detail);
 }

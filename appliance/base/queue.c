@@ -66,7 +66,8 @@ struct fault queue_push(struct queue *queue, void *item)
 
 struct fault queue_pop(struct queue *queue, mono_ns deadline, void **ret_item)
 {
-    struct timespec until = { .tv_sec = deadline / NS_PER_S, .tv_nsec = deadline % NS_PER_S };
+    mono_ns stop = deadline > 0 ? deadline : 0;
+    struct timespec until = { .tv_sec = stop / NS_PER_S, .tv_nsec = stop % NS_PER_S };
     lock(queue);
     int code = 0;
     while (queue->count == 0 && !queue->closed && code != ETIMEDOUT) {

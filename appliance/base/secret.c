@@ -15,24 +15,25 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* 1 MiB of locked slots of one size: no fragmentation, and a slot's index is all its bookkeeping. */
-#define SLOT_SIZE  (SECRET_MAX)
-#define SLOT_COUNT 256
+/* 1 MiB of locked memory in chunks; a secret is a run of them. */
+#define CHUNK_SIZE  64u
+#define CHUNK_COUNT 16384u
 
 struct secret {
-    uint8_t *at; /* a slot of the locked arena */
-    size_t len, slot;
+    uint8_t *at; /* in the locked arena */
+    size_t len, first, chunks;
 };
 
 static pthread_mutex_t arena_lock = PTHREAD_MUTEX_INITIALIZER;
-static uint8_t *arena; /* these three under arena_lock; arena never changes once set */
+static uint8_t *arena; /* these under arena_lock; arena never changes once set */
 static bool arena_is_locked;
-static bool slot_used[SLOT_COUNT];
+static bool chunk_used[CHUNK_COUNT];
+static size_t search_from; /* where the last run ended */
 
 /* Memory that the kernel itself cannot read back (memfd_secret), or locked and left out of dumps. */
 static uint8_t *map_arena(bool *ret_locked)
 {
-    size_t size = (size_t)SLOT_SIZE * SLOT_COUNT;
+    size_t size = (size_t)CHUNK_SIZE * CHUNK_COUNT;
     int fd = (int)syscall(SYS_memfd_secret, O_CLOEXEC);
     if (fd >= 0) {
         void *at = MAP_FAILED;
@@ -55,23 +56,44 @@ static uint8_t *map_arena(bool *ret_locked)
     return at;
 }
 
-static struct fault take_slot(size_t *ret_slot)
+static void lock_arena(void)
 {
-    struct fault fault = FAULT(NO_MEMORY);
     BUG_IF(pthread_mutex_lock(&arena_lock) != 0);
     if (arena == NULL) {
         arena = map_arena(&arena_is_locked);
     }
-    for (size_t i = 0; arena != NULL && i < SLOT_COUNT; i++) {
-        if (!slot_used[i]) {
-            slot_used[i] = true;
-            *ret_slot = i;
-            fault = OK;
-            break;
+}
+
+static void unlock_arena(void)
+{
+    BUG_IF(pthread_mutex_unlock(&arena_lock) != 0);
+}
+
+/* The first run of `chunks` free ones in [from, to); `to` when there is none. */
+static size_t free_run_locked(size_t from, size_t to, size_t chunks)
+{
+    size_t run = 0;
+    for (size_t i = from; i < to; i++) {
+        run = chunk_used[i] ? 0 : run + 1;
+        if (run == chunks) {
+            return i + 1 - chunks;
         }
     }
-    BUG_IF(pthread_mutex_unlock(&arena_lock) != 0);
-    return fault;
+    return to;
+}
+
+static struct fault take_run_locked(size_t chunks, size_t *ret_first)
+{
+    REQUIRE(arena != NULL, NO_MEMORY);
+    size_t first = free_run_locked(search_from, CHUNK_COUNT, chunks);
+    if (first == CHUNK_COUNT) {
+        first = free_run_locked(0, CHUNK_COUNT, chunks);
+    }
+    REQUIRE(first < CHUNK_COUNT, NO_MEMORY);
+    memset(chunk_used + first, true, chunks);
+    search_from = first + chunks;
+    *ret_first = first;
+    return OK;
 }
 
 static struct fault secret_room(size_t len, struct secret **ret_secret)
@@ -79,13 +101,16 @@ static struct fault secret_room(size_t len, struct secret **ret_secret)
     REQUIRE(len <= SECRET_MAX, TOO_LARGE);
     struct secret *made = NULL;
     TRY(mem_new(1, sizeof(*made), &made));
-    struct fault fault = take_slot(&made->slot);
+    made->len = len;
+    made->chunks = len / CHUNK_SIZE + 1;
+    lock_arena();
+    struct fault fault = take_run_locked(made->chunks, &made->first);
+    unlock_arena();
     if (FAULTED(fault)) {
         mem_free(made);
         return fault;
     }
-    made->at = arena + made->slot * SLOT_SIZE;
-    made->len = len;
+    made->at = arena + made->first * CHUNK_SIZE;
     *ret_secret = made;
     return OK;
 }
@@ -115,10 +140,10 @@ void secret_free(struct secret *secret)
     if (secret == NULL) {
         return;
     }
-    OPENSSL_cleanse(secret->at, SLOT_SIZE);
-    BUG_IF(pthread_mutex_lock(&arena_lock) != 0);
-    slot_used[secret->slot] = false;
-    BUG_IF(pthread_mutex_unlock(&arena_lock) != 0);
+    OPENSSL_cleanse(secret->at, secret->chunks * CHUNK_SIZE);
+    lock_arena();
+    memset(chunk_used + secret->first, false, secret->chunks);
+    unlock_arena();
     mem_free(secret);
 }
 
@@ -136,6 +161,7 @@ struct fault secret_from_file(const char *path, struct secret **ret_secret)
     if (made->at[made->len - 1] == '\n') {
         made->len--;
     }
+    REQUIRE(made->len >= 1, CONFIG);
     *ret_secret = TAKE(made);
     return OK;
 }
@@ -157,15 +183,9 @@ void secret_wipe(void *at, size_t len)
 
 bool secret_arena_locked(void)
 {
-    size_t slot = 0;
-    if (!FAULTED(take_slot(&slot))) { /* makes the arena when nothing else has yet */
-        BUG_IF(pthread_mutex_lock(&arena_lock) != 0);
-        slot_used[slot] = false;
-        BUG_IF(pthread_mutex_unlock(&arena_lock) != 0);
-    }
-    BUG_IF(pthread_mutex_lock(&arena_lock) != 0);
+    lock_arena();
     bool locked = arena_is_locked;
-    BUG_IF(pthread_mutex_unlock(&arena_lock) != 0);
+    unlock_arena();
     return locked;
 }
 

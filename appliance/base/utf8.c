@@ -33,3 +33,17 @@ struct fault utf8_check(struct span text)
     }
     return OK;
 }
+
+void utf8_repair(char *text)
+{
+    struct reader reader = { span_text(text) };
+    while (reader.rest.len > 0) {
+        struct reader next = reader;
+        uint32_t point;
+        if (FAULTED(utf8_next(&next, &point))) {
+            text[(const char *)reader.rest.at - text] = '?';
+            next.rest = span_of(reader.rest.at + 1, reader.rest.len - 1);
+        }
+        reader = next;
+    }
+}

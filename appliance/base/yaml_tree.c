@@ -132,6 +132,12 @@ static struct fault take_document(struct tree *tree, struct yaml_node **ret_root
         yaml_event_t event = { 0 };
         TRY(next_event(tree, &event));
         struct fault fault = OK;
+        if (i == 1 && event.type == YAML_STREAM_END_EVENT) {
+            yaml_event_delete(&event);
+            TRY(arena_take(tree->arena, 1, sizeof(**ret_root), ret_root));
+            **ret_root = (struct yaml_node){ .kind = YAML_KIND_MAP, .line = 1 };
+            return OK;
+        }
         if (around[i] == YAML_NO_EVENT) {
             fault = take_node(tree, &event, 0, ret_root);
         } else if (event.type != around[i]) {

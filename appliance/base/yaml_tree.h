@@ -27,7 +27,7 @@ struct yaml_node {
     size_t count; /* of children */
 };
 
-/* The tree lives in `arena`. CONFIG: `why` (if not NULL) gets "FILE:LINE: what". */
+/* The tree lives in `arena`. A file without a document (empty, only comments) is an empty mapping. CONFIG: `why` (if not NULL) gets "FILE:LINE: what". */
 struct fault yaml_tree_parse(struct arena *arena, struct span text, const char *file, struct buf *why,
                              struct yaml_node **ret_root);
 /* The member of a mapping; NULL when there is none, or `node` is NULL or no mapping. */

@@ -33,11 +33,7 @@ static const char *const PASSED_ON[] = {
 };
 
 static const char *const ALWAYS[] = {
-    "PATH=/usr/sbin:/usr/bin:/sbin:/bin",
-    "LANG=C.UTF-8",
-    "LC_ALL=C.UTF-8",
-    "TZ=UTC",
-    "HOME=/nonexistent",
+    "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8", "LC_ALL=C.UTF-8", "TZ=UTC", "HOME=/nonexistent",
 };
 
 static struct fault env_add(struct child_plan *plan, const char *name, const char *value)

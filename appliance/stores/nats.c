@@ -1,8 +1,8 @@
 #include "appliance/stores/nats.h"
 
+#include "appliance/base/codec.h"
 #include "appliance/base/file.h"
 #include "appliance/base/id.h"
-#include "appliance/base/codec.h"
 #include "appliance/base/secret.h"
 #include "appliance/stores/folder.h"
 #include "appliance/stores/port.h"
@@ -13,6 +13,9 @@
 
 #define NATS_SERVER    "/usr/sbin/nats-server"
 #define NATS_LOGIN     "svc"
+/* By it the event log asks whether the server really syncs every write (api/events): the one thing of the system
+ * account that the log's account may use. */
+#define SYNC_QUESTION  "$SYS.REQ.SERVER.PING.VARZ"
 #define PASSWORD_BYTES 32
 #define FILE_MAX       ((size_t)16 << 10)
 #define GREETING_MAX   ((size_t)8 << 10)
@@ -75,13 +78,20 @@ static struct fault print_conf(struct op *op, const struct config *config, const
                    "jetstream {\n  store_dir: ",
                    (long long)config->nats_embedded_port));
     TRY(put_quoted(op, out, folder));
-    TRY(buf_text(out, "\n  sync_interval: always\n"
-                      "  max_memory_store: 64MB\n"
-                      "  max_file_store: 1TB\n"
-                      "}\n"
-                      "authorization {\n  user: \"" NATS_LOGIN "\"\n  password: \""));
+    TRY(buf_text(out,
+                 "\n  sync_interval: always\n"
+                 "  max_memory_store: 64MB\n"
+                 "  max_file_store: 1TB\n"
+                 "}\n"
+                 "system_account: SYS\n"
+                 "accounts {\n"
+                 "  SYS: { exports: [ { service: \"" SYNC_QUESTION "\", response_type: stream, accounts: [SVC] } ] }\n"
+                 "  SVC: {\n"
+                 "    jetstream: enabled\n"
+                 "    imports: [ { service: { account: SYS, subject: \"" SYNC_QUESTION "\" } } ]\n"
+                 "    users: [ { user: \"" NATS_LOGIN "\", password: \""));
     TRY(buf_put(out, secret_span(password)));
-    return buf_text(out, "\"\n}\n");
+    return buf_text(out, "\" } ]\n  }\n}\n");
 }
 
 struct fault nats_lend_credentials(struct op *op, const char *folder, const char *user)
@@ -119,7 +129,8 @@ struct fault nats_start(struct op *op, const struct config *config, pid_t *ret_p
     const char *conf = NULL;
     TRY(arena_printf(op->arena, &conf, "%s/nats/nats-server.conf", config->data_dir));
     const char *const argv[] = { NATS_SERVER, "--config", conf, NULL };
-    return process_spawn(op, &(struct process_spec){ .argv = argv, .user = NATS_USER, .death_signal = SIGTERM }, ret_pid);
+    return process_spawn(op, &(struct process_spec){ .argv = argv, .user = NATS_USER, .death_signal = SIGTERM },
+                         ret_pid);
 }
 
 /* ---- is it there? ---- */

@@ -52,8 +52,8 @@ struct fault port_free(struct op *op, const char *key, const char *address)
     int error = errno;
     freeaddrinfo(found);
     if (bound != 0) {
-        return op_fail(op, error == EADDRINUSE ? FAULT(CONFLICT) : FAULT(IO), "%s: cannot listen on %s: %s", key, address,
-                       strerrordesc_np(error));
+        return op_fail(op, error == EADDRINUSE ? FAULT(CONFLICT) : FAULT(IO), "%s: cannot listen on %s: %s", key,
+                       address, strerrordesc_np(error));
     }
     return OK;
 }

@@ -25,10 +25,19 @@ bool postgres_embedded(const struct config *config)
 static struct fault initdb(struct op *op, const char *folder)
 {
     const char *const argv[] = {
-        POSTGRES_BIN "/initdb", "--pgdata", folder,           "--username=postgres", "--encoding=UTF8",
-        "--locale=C",           "--locale-provider=builtin",  "--builtin-locale=C.UTF-8",
-        "--data-checksums",     "--auth-local=peer",          "--auth-host=reject",
-        "--no-instructions",    NULL,
+        POSTGRES_BIN "/initdb",
+        "--pgdata",
+        folder,
+        "--username=postgres",
+        "--encoding=UTF8",
+        "--locale=C",
+        "--locale-provider=builtin",
+        "--builtin-locale=C.UTF-8",
+        "--data-checksums",
+        "--auth-local=peer",
+        "--auth-host=reject",
+        "--no-instructions",
+        NULL,
     };
     CLEANUP(buf_free) struct buf said = BUF_INIT(SAID_MAX);
     return process_check(op, &(struct process_spec){ .argv = argv, .user = POSTGRES_USER }, (struct span){ 0 }, &said);
@@ -173,7 +182,8 @@ static struct fault version_read(struct op *op, void *arg, int output)
     CLEANUP(buf_free) struct buf text = BUF_INIT(64);
     struct fault got = file_read(path, &text);
     if (FAULTED(got)) {
-        return op_fail(op, FAULT(CONFIG), "%s is missing: this is no PostgreSQL data folder; restore or remove it", path);
+        return op_fail(op, FAULT(CONFIG), "%s is missing: this is no PostgreSQL data folder; restore or remove it",
+                       path);
     }
     if (dprintf(output, "%.*s", (int)text.len, (const char *)text.at) < 0) {
         return FAULT(IO);
@@ -234,11 +244,12 @@ static struct fault external_check(struct op *op, const struct config *config)
     if (holds_password(config->postgres_url)) {
         return op_fail(op, FAULT(CONFIG), "postgres.url holds a password: name a file with passfile= instead");
     }
-    const char *const argv[] = { POSTGRES_BIN "/pg_isready", "--quiet", "--timeout=3", "--dbname", config->postgres_url,
-                                 NULL };
+    const char *const argv[] = { POSTGRES_BIN "/pg_isready", "--quiet", "--timeout=3", "--dbname",
+                                 config->postgres_url,       NULL };
     int code = 0;
     CLEANUP(buf_free) struct buf said = BUF_INIT(SAID_MAX);
-    TRY(process_run(op, &(struct process_spec){ .argv = argv, .user = POSTGRES_USER }, (struct span){ 0 }, &said, &code));
+    TRY(process_run(op, &(struct process_spec){ .argv = argv, .user = POSTGRES_USER }, (struct span){ 0 }, &said,
+                    &code));
     if (code != 0) {
         return op_fail(op, FAULT(STORE_UNAVAILABLE), "the PostgreSQL of postgres.url does not accept connections");
     }
@@ -251,8 +262,18 @@ static struct fault psql(struct op *op, const struct config *config, const char 
     const char *sockets = NULL;
     TRY(folder_path(op, config->run_dir, "postgres", &sockets));
     const char *argv[32] = {
-        POSTGRES_BIN "/psql", "--no-psqlrc", "--quiet", "--no-password", "--set=ON_ERROR_STOP=1", "--tuples-only",
-        "--host",             sockets,       "--port",  "5432",          "--username=postgres",   "--dbname=postgres",
+        POSTGRES_BIN "/psql",
+        "--no-psqlrc",
+        "--quiet",
+        "--no-password",
+        "--set=ON_ERROR_STOP=1",
+        "--tuples-only",
+        "--host",
+        sockets,
+        "--port",
+        "5432",
+        "--username=postgres",
+        "--dbname=postgres",
     };
     size_t used = 12;
     for (size_t i = 0; variables != NULL && variables[i] != NULL; i++) {

@@ -1,4 +1,5 @@
-/* Initialising a SoftHSM token through its PKCS#11 module. For a child that ends afterwards: the module stays loaded. */
+/* Initialising a SoftHSM token through its PKCS#11 module. For a child that ends afterwards: the module stays loaded.
+ */
 #ifndef APPLIANCE_STORES_SOFTHSM_TOKEN_H
 #define APPLIANCE_STORES_SOFTHSM_TOKEN_H
 

@@ -13,12 +13,11 @@
 
 #include <string.h>
 
-#define TOKEN_TTL    "8760h"
-#define TOKEN_TTL_US (8760 * 3600 * US_PER_S)
-#define RENEW_US     (30 * 24 * 3600 * US_PER_S)
-#define ANSWER_MAX   ((size_t)64 << 10)
-#define CHAIN_MAX    ((size_t)256 << 10)
-#define CHAIN_PATH   "/tsa/chain.pem"
+#define TOKEN_TTL  "8760h"
+#define RENEW_US   (30 * 24 * 3600 * US_PER_S)
+#define ANSWER_MAX ((size_t)64 << 10)
+#define CHAIN_MAX  ((size_t)256 << 10)
+#define CHAIN_PATH "/tsa/chain.pem"
 
 bool bootstrap_applies(const struct config *config)
 {
@@ -28,16 +27,17 @@ bool bootstrap_applies(const struct config *config)
 /* ---- tokens ---- */
 
 struct token_answer {
-    const char *token, *id, *subject, *tenant, *expires_at;
+    const char *token, *token_id, *tenant_id, *subject;
     struct jin_texts roles;
+    utc_us expires_at;
 };
 static const struct jin_field token_fields[] = {
     JIN_TEXT(struct token_answer, token, JIN_REQUIRED, 16, 1024),
-    JIN_TEXT(struct token_answer, id, JIN_REQUIRED, 1, 128),
-    JIN_TEXT(struct token_answer, subject, JIN_OPTIONAL, 0, 1024),
-    JIN_TEXT(struct token_answer, tenant, JIN_OPTIONAL, 0, 128),
-    JIN_TEXT(struct token_answer, expires_at, JIN_OPTIONAL, 0, 64),
-    JIN_TEXTS(struct token_answer, roles, JIN_OPTIONAL, 0, 64),
+    JIN_TEXT(struct token_answer, token_id, JIN_REQUIRED, 1, 128),
+    JIN_TEXT(struct token_answer, tenant_id, JIN_REQUIRED, 1, 128),
+    JIN_TEXT(struct token_answer, subject, JIN_REQUIRED, 1, 1024),
+    JIN_TEXTS(struct token_answer, roles, JIN_REQUIRED, 1, 64),
+    JIN_TIME(struct token_answer, expires_at, JIN_REQUIRED),
 };
 
 /* Made by svc-api as its own user: only it appends to the event log. Its log lines go to ours, its answer to us. */
@@ -50,18 +50,22 @@ static struct fault api_command(struct op *op, const struct appliance *appliance
                          (struct span){ 0 }, answer);
 }
 
-static struct fault token_create(struct op *op, const struct appliance *appliance, const char *role,
-                                 const char **ret_token)
+static struct fault tenant_ensure(struct op *op, const struct appliance *appliance)
 {
-    const char *const words[] = { "token",   "create", "--tenant", appliance->config->first_tenant,
-                                  "--subject", role,   "--roles",  role,
-                                  "--ttl",   TOKEN_TTL, "--json",  NULL };
+    const char *const words[] = { "tenant", "create", appliance->config->first_tenant, "--json", NULL };
+    CLEANUP(buf_free) struct buf answer = BUF_INIT(ANSWER_MAX);
+    return api_command(op, appliance, words, &answer);
+}
+
+static struct fault token_create(struct op *op, const struct appliance *appliance, const char *role,
+                                 struct token_answer *ret_answer)
+{
+    const char *const words[] = { "token",     "create",  "--tenant", appliance->config->first_tenant,
+                                  "--subject", role,      "--role",   role,
+                                  "--ttl",     TOKEN_TTL, "--json",   NULL };
     CLEANUP(buf_free) struct buf answer = BUF_INIT(ANSWER_MAX);
     TRY(api_command(op, appliance, words, &answer));
-    struct token_answer made = { 0 };
-    TRY(jin_decode(op, buf_span(&answer), token_fields, COUNT_OF(token_fields), &made));
-    *ret_token = made.token;
-    return OK;
+    return jin_decode(op, buf_span(&answer), token_fields, COUNT_OF(token_fields), ret_answer);
 }
 
 /* All there, of this tenant, and good for a while. */
@@ -81,9 +85,12 @@ static struct fault tokens_ensure(struct op *op, const struct appliance *applian
         return OK;
     }
     env->tenant = appliance->config->first_tenant;
-    env->tokens_end = clock_utc() + TOKEN_TTL_US;
+    TRY(tenant_ensure(op, appliance));
     for (enum client_role role = 0; role < CLIENT_ROLE_COUNT; role++) {
-        TRY(token_create(op, appliance, client_role_text(role), &env->tokens[role]));
+        struct token_answer made = { 0 };
+        TRY(token_create(op, appliance, client_role_text(role), &made));
+        env->tokens[role] = made.token;
+        env->tokens_end = role == 0 || made.expires_at < env->tokens_end ? made.expires_at : env->tokens_end;
     }
     log_write(INFO, "first_tokens_made", LOG_TEXT("tenant", appliance->config->first_tenant));
     return OK;
@@ -127,16 +134,25 @@ static const char *client_dir(const struct config *config)
     return config->client_dir[0] != '\0' ? config->client_dir : config->data_dir;
 }
 
+/* A listener on every address is reached by loopback from here. */
+static struct fault own_url(struct op *op, const char *url, const char **ret_url)
+{
+    static const struct {
+        const char *wildcard, *own;
+    } hosts[] = { { "https://0.0.0.0:", "https://127.0.0.1:" }, { "https://[::]:", "https://[::1]:" } };
+    for (size_t i = 0; i < COUNT_OF(hosts); i++) {
+        size_t len = strlen(hosts[i].wildcard);
+        if (strncmp(url, hosts[i].wildcard, len) == 0) {
+            return arena_printf(op->arena, ret_url, "%s%s", hosts[i].own, url + len);
+        }
+    }
+    return arena_text(op->arena, span_text(url), ret_url);
+}
+
 static struct fault fill(struct op *op, const struct config *config, struct client_env *env)
 {
     TRY(arena_printf(op->arena, &env->ca_file, "%s/ca.pem", client_dir(config)));
-    if (config->http_base_url[0] != '\0') {
-        env->base_url = config->http_base_url;
-    } else {
-        bool any4 = strncmp(config->http_listen, "0.0.0.0:", 8) == 0;
-        TRY(arena_printf(op->arena, &env->base_url, "https://%s%s", any4 ? "127.0.0.1" : "",
-                         any4 ? config->http_listen + 7 : config->http_listen));
-    }
+    TRY(own_url(op, config->http_base_url, &env->base_url));
     env->tsa_url = env->tsa_root = "";
     if (config->tsa_enabled) {
         TRY(arena_printf(op->arena, &env->tsa_url, "%s/tsa", env->base_url));

@@ -231,7 +231,8 @@ static void stop_unit(struct children *children, struct unit *unit)
         if (!forced && (now >= force_at || children->stop_signals > 1)) {
             forced = true;
             kill_at = now + FORCE_LIMIT_NS;
-            log_write(WARN, "forced", LOG_TEXT("unit", unit->row->name), LOG_INT("after_ms", (now - begun) / NS_PER_MS));
+            log_write(WARN, "forced", LOG_TEXT("unit", unit->row->name),
+                      LOG_INT("after_ms", (now - begun) / NS_PER_MS));
             signal_unit(unit, unit->row->force_signal);
         }
         if (forced && now >= kill_at) {

@@ -5,10 +5,8 @@
 static const struct {
     const char *text, *variable;
 } roles[CLIENT_ROLE_COUNT] = {
-    [CLIENT_ADMIN] = { "admin", "SVC_TOKEN_ADMIN" },
-    [CLIENT_OPERATOR] = { "operator", "SVC_TOKEN_OPERATOR" },
-    [CLIENT_APPROVER] = { "approver", "SVC_TOKEN_APPROVER" },
-    [CLIENT_CI] = { "ci", "SVC_TOKEN_CI" },
+    [CLIENT_ADMIN] = { "admin", "SVC_TOKEN_ADMIN" },          [CLIENT_OPERATOR] = { "operator", "SVC_TOKEN_OPERATOR" },
+    [CLIENT_APPROVER] = { "approver", "SVC_TOKEN_APPROVER" }, [CLIENT_CI] = { "ci", "SVC_TOKEN_CI" },
     [CLIENT_AUDITOR] = { "auditor", "SVC_TOKEN_AUDITOR" },
 };
 

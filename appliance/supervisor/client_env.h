@@ -15,9 +15,9 @@ const char *client_role_text(enum client_role role);
 
 struct client_env {
     const char *base_url, *ca_file, *tenant;
-    const char *tsa_url, *tsa_root; /* "" = no time-stamping */
+    const char *tsa_url, *tsa_root;        /* "" = no time-stamping */
     const char *tokens[CLIENT_ROLE_COUNT]; /* "" = none yet */
-    utc_us tokens_end; /* when the first of them expires; 0 = unknown */
+    utc_us tokens_end;                     /* when the first of them expires; 0 = unknown */
 };
 
 struct fault client_env_print(const struct client_env *env, struct buf *out);

@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define ANSWER_MAX     ((size_t)256 << 10)
+#define ANSWER_MAX ((size_t)256 << 10)
 
 DEFINE_FREEP(SSL_CTX, SSL_CTX_free)
 DEFINE_FREEP(SSL, SSL_free)
@@ -44,8 +44,8 @@ struct fault http_parse(struct span answer, int *ret_status, struct span *ret_bo
 
 static struct fault print_request(const char *host, const char *path, struct buf *out)
 {
-    return buf_printf(out, "GET %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\nUser-Agent: svc-appliance\r\n\r\n", path,
-                      host);
+    return buf_printf(out, "GET %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\nUser-Agent: svc-appliance\r\n\r\n",
+                      path, host);
 }
 
 struct fault http_ready(struct op *op, const char *address, const char *path)

@@ -124,8 +124,8 @@ static struct fault own_certificate(struct op *op, struct listener_files *files,
     if (present_and_good(op, files, names)) {
         return OK;
     }
-    files->pem = (struct listener_pem){ BUF_INIT(LISTENER_PEM_MAX), BUF_INIT(LISTENER_PEM_MAX),
-                                        BUF_INIT(LISTENER_PEM_MAX) };
+    files->pem =
+        (struct listener_pem){ BUF_INIT(LISTENER_PEM_MAX), BUF_INIT(LISTENER_PEM_MAX), BUF_INIT(LISTENER_PEM_MAX) };
     struct fault made = make_files(op, files, names);
     buf_free(&files->pem.ca);
     buf_free(&files->pem.leaf);

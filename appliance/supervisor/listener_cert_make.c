@@ -49,11 +49,12 @@ static struct fault certificate_new(const char *common_name, EVP_PKEY *key, X509
     CLEANUP(X509_freep) X509 *made = X509_new_ex(fips_libctx(), NULL);
     REQUIRE(made != NULL, NO_MEMORY);
     X509_NAME *name = X509_get_subject_name(made);
-    bool done = X509_set_version(made, X509_VERSION_3) == 1 && set_serial(made) &&
-                X509_gmtime_adj(X509_getm_notBefore(made), -BACKDATE_S) != NULL &&
-                X509_gmtime_adj(X509_getm_notAfter(made), (long)VALID_DAYS * SECONDS_A_DAY) != NULL &&
-                X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_UTF8, (const unsigned char *)common_name, -1, -1, 0) == 1 &&
-                X509_set_pubkey(made, key) == 1;
+    bool done =
+        X509_set_version(made, X509_VERSION_3) == 1 && set_serial(made) &&
+        X509_gmtime_adj(X509_getm_notBefore(made), -BACKDATE_S) != NULL &&
+        X509_gmtime_adj(X509_getm_notAfter(made), (long)VALID_DAYS * SECONDS_A_DAY) != NULL &&
+        X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_UTF8, (const unsigned char *)common_name, -1, -1, 0) == 1 &&
+        X509_set_pubkey(made, key) == 1;
     REQUIRE(done, CRYPTO);
     *ret_certificate = TAKE(made);
     return OK;
@@ -130,14 +131,14 @@ static struct fault take_bio(BIO *bio, struct buf *out)
 
 static struct fault put_certificate(X509 *certificate, struct buf *out)
 {
-    CLEANUP(BIO_freep) BIO *bio = BIO_new(BIO_s_mem());
+    CLEANUP(BIO_free_allp) BIO *bio = BIO_new(BIO_s_mem());
     REQUIRE(bio != NULL && PEM_write_bio_X509(bio, certificate) == 1, CRYPTO);
     return take_bio(bio, out);
 }
 
 static struct fault put_key(EVP_PKEY *key, struct buf *out)
 {
-    CLEANUP(BIO_freep) BIO *bio = BIO_new(BIO_s_secmem());
+    CLEANUP(BIO_free_allp) BIO *bio = BIO_new(BIO_s_secmem());
     REQUIRE(bio != NULL && PEM_write_bio_PKCS8PrivateKey(bio, key, NULL, NULL, 0, NULL, NULL) == 1, CRYPTO);
     return take_bio(bio, out);
 }
@@ -160,7 +161,7 @@ struct fault listener_cert_make(struct op *op, const char *const *names, struct 
 
 static X509 *get_certificate(struct span pem)
 {
-    CLEANUP(BIO_freep) BIO *bio = BIO_new_mem_buf(pem.at, (int)pem.len);
+    CLEANUP(BIO_free_allp) BIO *bio = BIO_new_mem_buf(pem.at, (int)pem.len);
     X509 *made = bio != NULL ? X509_new_ex(fips_libctx(), NULL) : NULL;
     if (made != NULL && PEM_read_bio_X509(bio, &made, NULL, NULL) == NULL) {
         X509_free(made);
@@ -181,8 +182,9 @@ static bool issued_by(X509 *leaf, X509 *ca)
 static bool covers(X509 *leaf, const char *const *names)
 {
     for (size_t i = 0; names[i] != NULL; i++) {
-        int match = is_address(names[i]) ? X509_check_ip_asc(leaf, names[i], 0)
-                                         : X509_check_host(leaf, names[i], 0, X509_CHECK_FLAG_NEVER_CHECK_SUBJECT, NULL);
+        int match = is_address(names[i])
+                        ? X509_check_ip_asc(leaf, names[i], 0)
+                        : X509_check_host(leaf, names[i], 0, X509_CHECK_FLAG_NEVER_CHECK_SUBJECT, NULL);
         if (match != 1) {
             return false;
         }
@@ -190,13 +192,14 @@ static bool covers(X509 *leaf, const char *const *names)
     return true;
 }
 
-bool listener_cert_good(struct span ca_pem, struct span leaf_pem, struct span key_pem, const char *const *names, int days)
+bool listener_cert_good(struct span ca_pem, struct span leaf_pem, struct span key_pem, const char *const *names,
+                        int days)
 {
     CLEANUP(X509_freep) X509 *ca = get_certificate(ca_pem);
     CLEANUP(X509_freep) X509 *leaf = get_certificate(leaf_pem);
-    CLEANUP(BIO_freep) BIO *bio = BIO_new_mem_buf(key_pem.at, (int)key_pem.len);
-    CLEANUP(EVP_PKEY_freep) EVP_PKEY *key =
-        bio != NULL ? PEM_read_bio_PrivateKey_ex(bio, NULL, NULL, NULL, fips_libctx(), NULL) : NULL;
+    CLEANUP(BIO_free_allp) BIO *bio = BIO_new_mem_buf(key_pem.at, (int)key_pem.len);
+    CLEANUP(EVP_PKEY_freep)
+    EVP_PKEY *key = bio != NULL ? PEM_read_bio_PrivateKey_ex(bio, NULL, NULL, NULL, fips_libctx(), NULL) : NULL;
     if (ca == NULL || leaf == NULL || key == NULL) {
         return false;
     }

@@ -24,27 +24,29 @@ enum key_algorithm {
     KEY_ALGORITHM_COUNT
 };
 
-/* How to sign a digest. ECDSA goes with EC keys, the others with RSA. PSS: MGF1 with the same hash, salt = hash size. */
+/* How to sign a digest. ECDSA goes with EC keys, the others with RSA. PSS: MGF1 with the same hash, salt = hash size.
+ */
 enum sign_scheme { SIGN_SCHEME_NONE, SIGN_SCHEME_ECDSA, SIGN_SCHEME_RSA_PKCS1, SIGN_SCHEME_RSA_PSS, SIGN_SCHEME_COUNT };
 enum hash_algorithm { HASH_NONE, HASH_SHA256, HASH_SHA384, HASH_SHA512, HASH_COUNT };
 
 #define SIGNATURE_MAX 1024
 #define SPKI_MAX      1024
 
-/* A key by its place: the token's label is "svc/1/<tenant>/<purpose>/<algorithm>/<id>", so the token is the registry. */
+/* A key by its place: the token's label is "svc/1/<tenant>/<purpose>/<algorithm>/<id>", so the token is the registry.
+ */
 struct key_ref {
     struct tenant_id tenant;
     enum key_purpose purpose;
     struct uuid id;
 };
 
-const char *key_purpose_text(enum key_purpose purpose);                              /* "" for NONE */
-struct fault key_purpose_parse(struct span text, enum key_purpose *ret_purpose);     /* BAD_ARGUMENT */
+const char *key_purpose_text(enum key_purpose purpose);                          /* "" for NONE */
+struct fault key_purpose_parse(struct span text, enum key_purpose *ret_purpose); /* BAD_ARGUMENT */
 const char *key_algorithm_text(enum key_algorithm algorithm);
 struct fault key_algorithm_parse(struct span text, enum key_algorithm *ret_algorithm);
-const char *hash_algorithm_text(enum hash_algorithm hash);                           /* "sha256" ... */
+const char *hash_algorithm_text(enum hash_algorithm hash); /* "sha256" ... */
 struct fault hash_algorithm_parse(struct span text, enum hash_algorithm *ret_hash);
-size_t hash_size(enum hash_algorithm hash);                                          /* bytes; 0 for NONE */
+size_t hash_size(enum hash_algorithm hash); /* bytes; 0 for NONE */
 /* The default scheme of an algorithm: ECDSA for EC, RSA_PKCS1 for RSA; NONE for AES. */
 enum sign_scheme key_default_scheme(enum key_algorithm algorithm);
 

@@ -39,8 +39,8 @@ static struct fault check_key(struct op *op, const struct key_ref *key)
     struct tenant_id tenant = { 0 };
     bool ownerless = key->purpose == KEY_PURPOSE_POST;
     if (ownerless ? key->tenant.text[0] != 0 : FAULTED(tenant_id_parse(span_text(key->tenant.text), &tenant))) {
-        return op_fail(op, FAULT(BAD_ARGUMENT), ownerless ? "a key of purpose post has no tenant"
-                                                          : "the key's tenant is not a tenant id");
+        return op_fail(op, FAULT(BAD_ARGUMENT),
+                       ownerless ? "a key of purpose post has no tenant" : "the key's tenant is not a tenant id");
     }
     struct uuid id = { 0 };
     if (FAULTED(uuid_parse(span_text(key->id.text), &id))) {
@@ -76,8 +76,8 @@ static struct fault check_op_id(struct op *op, const struct uuid *op_id)
 static struct fault check_data(struct op *op, const struct wire_request *request)
 {
     if (request->aad.len > WIRE_DATA_MAX || request->data.len > WIRE_DATA_MAX - request->aad.len) {
-        return op_fail(op, FAULT(TOO_LARGE), "context and data together may have %zu bytes: seal a key instead of the data",
-                       WIRE_DATA_MAX);
+        return op_fail(op, FAULT(TOO_LARGE),
+                       "context and data together may have %zu bytes: seal a key instead of the data", WIRE_DATA_MAX);
     }
     return OK;
 }

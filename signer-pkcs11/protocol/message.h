@@ -3,8 +3,8 @@
  * request of each operation has; packing and unpacking both go by it, and both refuse whatever is outside it, so that a
  * caller's mistake is told at the caller and never costs a connection.
  *
- * Unpacking is strict: unknown fields, unknown enumeration values, wrong sizes, a missing or doubled member, a text with
- * a NUL inside, and any encoding that packing would not make, are SIGNER_PROTOCOL.
+ * Unpacking is strict: unknown fields, unknown enumeration values, wrong sizes, a missing or doubled member, a text
+ * with a NUL inside, and any encoding that packing would not make, are SIGNER_PROTOCOL.
  */
 #ifndef SIGNER_PROTOCOL_MESSAGE_H
 #define SIGNER_PROTOCOL_MESSAGE_H
@@ -31,9 +31,9 @@ const char *wire_op_text(enum wire_op op); /* "sign" ... */
 
 #define WIRE_DATA_MAX   ((size_t)60 * 1024) /* aad and plain (or sealed) together: what is sealed must travel back */
 #define WIRE_RESULT_MAX ((size_t)62 * 1024)
-#define WIRE_DETAIL_MAX ((size_t)256)       /* with its NUL */
+#define WIRE_DETAIL_MAX ((size_t)256) /* with its NUL */
 /* More than the largest message that unpacks needs, and too little for one that is made to be expensive. */
-#define WIRE_ARENA_MAX ((size_t)256 * 1024)
+#define WIRE_ARENA_MAX  ((size_t)256 * 1024)
 
 struct wire_request {
     uint64_t id;
@@ -69,7 +69,8 @@ struct wire_response {
     struct wire_health health;
 };
 
-/* Every member there, known, and of its size. BAD_ARGUMENT, DIGEST_LENGTH, TOO_LARGE, with op's note (op may be NULL). */
+/* Every member there, known, and of its size. BAD_ARGUMENT, DIGEST_LENGTH, TOO_LARGE, with op's note (op may be NULL).
+ */
 struct fault request_check(struct op *op, const struct wire_request *request);
 /* Appends one frame. What request_check says; TOO_LARGE. */
 struct fault request_pack(struct op *op, const struct wire_request *request, struct buf *frame);

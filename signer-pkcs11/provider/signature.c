@@ -6,6 +6,7 @@
 #include <openssl/core_names.h>
 #include <openssl/params.h>
 #include <openssl/rsa.h>
+#include <stdio.h>
 #include <strings.h>
 
 /*
@@ -103,12 +104,16 @@ static bool set_padding(struct signature *context, const OSSL_PARAM *param)
     return true;
 }
 
+/* A number, the number in digits, or a word: only the digest's own length passes. */
 static bool salt_allowed(const struct signature *context, const OSSL_PARAM *param)
 {
     const char *word = NULL;
     int number = 0;
     if (OSSL_PARAM_get_utf8_string_ptr(param, &word) == 1) {
-        return strcmp(word, OSSL_PKEY_RSA_PSS_SALT_LEN_DIGEST) == 0;
+        char digits[8];
+        (void)snprintf(digits, sizeof(digits), "%zu", hash_size(context->hash));
+        return strcmp(word, OSSL_PKEY_RSA_PSS_SALT_LEN_DIGEST) == 0 ||
+               (context->hash != HASH_NONE && strcmp(word, digits) == 0);
     }
     return OSSL_PARAM_get_int(param, &number) == 1 &&
            (number == RSA_PSS_SALTLEN_DIGEST || (number > 0 && (size_t)number == hash_size(context->hash)));

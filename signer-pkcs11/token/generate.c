@@ -114,6 +114,8 @@ static struct fault generate_aes(struct op *op, struct token_session *session, s
         ATTR_BOOL(CKA_EXTRACTABLE, no),
         ATTR_BOOL(CKA_ENCRYPT, yes),
         ATTR_BOOL(CKA_DECRYPT, yes),
+        ATTR_BOOL(CKA_SIGN, no),
+        ATTR_BOOL(CKA_VERIFY, no),
         ATTR_BOOL(CKA_WRAP, no),
         ATTR_BOOL(CKA_UNWRAP, no),
         ATTR_LABEL(job),

@@ -81,7 +81,7 @@ struct token {
     bool generating;       /* one key at a time is made, so that "exists" is decided once */
     bool trial_out;        /* an attempt is inside that decides whether the token is back */
     bool closed;           /* nobody may enter: the module is being restarted */
-    bool stopping, stuck;
+    bool stopping, stuck, keeper_left;
     unsigned inside;         /* attempts between enter and leave */
     atomic_bool pin_refused; /* latched until the process ends */
     pthread_t keeper;

@@ -7,8 +7,6 @@
  */
 #include "signer-pkcs11/token/internal.h"
 
-#include <time.h>
-
 #define IDLE_LOOK_NS   (2 * NS_PER_S)
 #define QUIESCE_NS     (2 * NS_PER_S)
 #define JOIN_NS        (5 * NS_PER_S)
@@ -221,6 +219,8 @@ static void *keeper_main(void *arg)
             }
         }
     }
+    token->keeper_left = true;
+    changed_locked(token);
     token_unlock(&token->lock);
     return NULL;
 }
@@ -237,12 +237,17 @@ bool keeper_stop(struct token *token)
     if (!token->keeper_runs) {
         return true;
     }
+    mono_ns deadline = clock_mono() + JOIN_NS;
     token_lock(&token->lock);
     token->stopping = true;
     BUG_IF(pthread_cond_signal(&token->work) != 0);
+    while (!token->keeper_left && token_wait(&token->changed, &token->lock, deadline)) {
+    }
+    bool left = token->keeper_left;
     token_unlock(&token->lock);
-    mono_ns deadline = clock_mono() + JOIN_NS;
-    const struct timespec until = { .tv_sec = deadline / NS_PER_S, .tv_nsec = deadline % NS_PER_S };
-    token->keeper_runs = pthread_clockjoin_np(token->keeper, NULL, CLOCK_MONOTONIC, &until) != 0;
-    return !token->keeper_runs;
+    if (left) {
+        BUG_IF(pthread_join(token->keeper, NULL) != 0);
+        token->keeper_runs = false;
+    }
+    return left;
 }

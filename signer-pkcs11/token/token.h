@@ -44,9 +44,10 @@ struct fault token_generate(struct op *op, struct token_session *session, const 
                             enum key_algorithm algorithm, struct buf *spki); /* KEY_EXISTS */
 struct fault token_public_key(struct op *op, struct token_session *session, const struct key_ref *key,
                               enum key_algorithm *ret_algorithm, struct buf *spki);
-/* digest is exactly hash_size(hash). Signature: DER for ECDSA, raw octets for RSA. The caller has checked the purpose. */
-struct fault token_sign(struct op *op, struct token_session *session, const struct key_ref *key, enum sign_scheme scheme,
-                        enum hash_algorithm hash, struct span digest, struct buf *signature);
+/* digest is exactly hash_size(hash). Signature: DER for ECDSA, raw octets for RSA. The caller has checked the purpose.
+ */
+struct fault token_sign(struct op *op, struct token_session *session, const struct key_ref *key,
+                        enum sign_scheme scheme, enum hash_algorithm hash, struct span digest, struct buf *signature);
 struct fault token_verify(struct op *op, struct token_session *session, const struct key_ref *key,
                           enum sign_scheme scheme, enum hash_algorithm hash, struct span digest, struct span signature);
 struct fault token_destroy(struct op *op, struct token_session *session, const struct key_ref *key);

@@ -27,6 +27,7 @@ static struct {
 } rules[RULES_MAX];
 static size_t rule_count;
 static unsigned hits, generation;
+static bool dead;
 static struct {
     const char *name;
     unsigned calls;
@@ -87,7 +88,7 @@ unsigned p11fault_calls(const char *function)
 
 static enum p11fault_effect effect_named(const char *name)
 {
-    static const char *const names[] = { "none", "do-it", "close-sessions", "logout", "finalize", "hold" };
+    static const char *const names[] = { "none", "do-it", "close-sessions", "logout", "finalize", "die", "hold" };
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         if (strcmp(names[i], name) == 0) {
             return (enum p11fault_effect)i;
@@ -201,6 +202,14 @@ static void hold_locked(unsigned ms)
     }
 }
 
+static bool is_dead_locked(const char *name)
+{
+    if (dead && strcmp(name, "C_Initialize") == 0) {
+        dead = false;
+    }
+    return dead && strcmp(name, "C_Finalize") != 0;
+}
+
 /* true: the caller answers *rv without (or after) the real call. */
 static bool judged(const char *name, CK_RV *rv, bool *do_it)
 {
@@ -214,7 +223,13 @@ static bool judged(const char *name, CK_RV *rv, bool *do_it)
     if (hit && rule.effect == P11FAULT_HOLD) {
         hold_locked(rule.hold_ms);
     }
+    dead = dead || (hit && rule.effect == P11FAULT_DIE);
+    bool gone = is_dead_locked(name);
     (void)pthread_mutex_unlock(&lock);
+    if (gone) {
+        *rv = CKR_CRYPTOKI_NOT_INITIALIZED;
+        return true;
+    }
     if (!hit) {
         return false;
     }

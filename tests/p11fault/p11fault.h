@@ -17,6 +17,7 @@ enum p11fault_effect {
     P11FAULT_CLOSE_SESSIONS, /* "close-sessions" */
     P11FAULT_LOGOUT,         /* "logout" */
     P11FAULT_FINALIZE,       /* "finalize" */
+    P11FAULT_DIE,            /* "die": CKR_CRYPTOKI_NOT_INITIALIZED for every call until the next C_Initialize */
     P11FAULT_HOLD,           /* "hold": the call waits until p11fault_clear, or hold_ms */
 };
 

@@ -2,6 +2,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+
 #include <cmocka.h>
 
 #include "api/telemetry/internal.h"
@@ -13,7 +14,9 @@
 #define assert_fault(expr, sym) assert_int_equal((expr).code, FAULT_##sym)
 
 static const struct metric plain = { "svc_things_total", METRIC_COUNTER, "Things.", { 0 } };
-static const struct metric labelled = { "svc_calls_total", METRIC_COUNTER, "Calls by \"kind\"\nand \\ result.", { "kind", "result" } };
+static const struct metric labelled = {
+    "svc_calls_total", METRIC_COUNTER, "Calls by \"kind\"\nand \\ result.", { "kind", "result" }
+};
 static const struct metric gauge = { "svc_level", METRIC_GAUGE, "Level.", { "tank" } };
 static const struct metric timing = { "svc_wait_seconds", METRIC_HISTOGRAM, "Waits.", { "route" } };
 
@@ -32,8 +35,10 @@ static void names_that_prometheus_refuses_are_refused(void **state)
     CLEANUP(metrics_freep) struct metrics *metrics = NULL;
     assert_fault(metrics_new(&metrics), NONE);
     static const struct metric rows[] = {
-        { "", METRIC_GAUGE, "x", { 0 } },          { "1st", METRIC_GAUGE, "x", { 0 } },
-        { "a-b", METRIC_GAUGE, "x", { 0 } },       { "ok", METRIC_GAUGE, "x", { "l:e" } },
+        { "", METRIC_GAUGE, "x", { 0 } },
+        { "1st", METRIC_GAUGE, "x", { 0 } },
+        { "a-b", METRIC_GAUGE, "x", { 0 } },
+        { "ok", METRIC_GAUGE, "x", { "l:e" } },
         { "ok", METRIC_GAUGE, "x", { "good", "" } },
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {

@@ -567,7 +567,8 @@ static void sealed_bytes_open_again(void **state)
     struct key_ref key = key_made(KEY_PURPOSE_SEAL, KEY_ALGORITHM_AES_256, &none);
     static uint8_t large[60000];
     memset(large, 0xa5, sizeof(large));
-    const struct span plains[] = { { large, 0 }, { large, 1 }, { large, 16 }, { large, 17 }, { large, sizeof(large) } };
+    const struct span plains[] = { { NULL, 0 },   { large, 0 },  { large, 1 },
+                                   { large, 16 }, { large, 17 }, { large, sizeof(large) } };
     for (size_t i = 0; i < COUNT_OF(plains); i++) {
         BUF(sealed);
         BUF(twice);
@@ -577,6 +578,11 @@ static void sealed_bytes_open_again(void **state)
         assert_ok(token_seal(turn.op, turn.session, &key, span_text("aad"), plains[i], &twice));
         assert_false(span_equal(buf_span(&sealed), buf_span(&twice))); /* another IV each time */
         assert_ok(token_unseal(turn.op, turn.session, &key, span_text("aad"), buf_span(&sealed), &plain));
+        assert_true(span_equal(buf_span(&plain), plains[i]));
+        buf_clear(&plain);
+        buf_clear(&sealed);
+        assert_ok(token_seal(turn.op, turn.session, &key, (struct span){ 0 }, plains[i], &sealed));
+        assert_ok(token_unseal(turn.op, turn.session, &key, (struct span){ 0 }, buf_span(&sealed), &plain));
         assert_true(span_equal(buf_span(&plain), plains[i]));
     }
 }

@@ -1,0 +1,46 @@
+#include "api/codesign/internal.h"
+
+#include <openssl/err.h>
+#include <openssl/evp.h>
+#include <openssl/rsa.h>
+#include <openssl/x509.h>
+
+struct check {
+    EVP_PKEY *key;
+    EVP_PKEY_CTX *ctx;
+};
+
+static void check_clear(struct check *check)
+{
+    EVP_PKEY_CTX_free(check->ctx);
+    EVP_PKEY_free(check->key);
+    ERR_clear_error();
+}
+
+static bool set_scheme(EVP_PKEY_CTX *ctx, enum sign_scheme scheme)
+{
+    if (EVP_PKEY_CTX_set_signature_md(ctx, EVP_sha256()) != 1) {
+        return false;
+    }
+    if (scheme == SIGN_SCHEME_RSA_PKCS1) {
+        return EVP_PKEY_CTX_set_rsa_padding(ctx, RSA_PKCS1_PADDING) == 1;
+    }
+    if (scheme == SIGN_SCHEME_RSA_PSS) {
+        return EVP_PKEY_CTX_set_rsa_padding(ctx, RSA_PKCS1_PSS_PADDING) == 1 &&
+               EVP_PKEY_CTX_set_rsa_pss_saltlen(ctx, RSA_PSS_SALTLEN_DIGEST) == 1;
+    }
+    return true;
+}
+
+struct fault codesign_signature_check(const struct managed_key *key, enum sign_scheme scheme, struct span digest,
+                                      struct span signature)
+{
+    CLEANUP(check_clear) struct check check = { 0 };
+    const unsigned char *at = key->spki.at;
+    check.key = d2i_PUBKEY_ex(NULL, &at, (long)key->spki.len, crypto_context(), NULL);
+    REQUIRE(check.key != NULL && at == key->spki.at + key->spki.len, CRYPTO);
+    check.ctx = EVP_PKEY_CTX_new_from_pkey(crypto_context(), check.key, NULL);
+    REQUIRE(check.ctx != NULL && EVP_PKEY_verify_init(check.ctx) == 1 && set_scheme(check.ctx, scheme), CRYPTO);
+    REQUIRE(EVP_PKEY_verify(check.ctx, signature.at, signature.len, digest.at, digest.len) == 1, SIGNATURE_INVALID);
+    return OK;
+}

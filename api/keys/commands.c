@@ -1,0 +1,196 @@
+#include "api/keys/internal.h"
+
+#include "appliance/base/codec.h"
+
+#define DECIDE_AGAIN_MAX 8 /* how often a lane that moved on is read again before the caller is asked to */
+
+/* The token's key under this id: made now, or found because an earlier run of the same command made it. */
+static struct fault make_in_token(struct op *op, struct services *services, struct managed_key *key)
+{
+    CLEANUP(buf_free) struct buf spki = BUF_INIT(SPKI_MAX);
+    struct fault fault = signer_generate(op, services->signer, &key->ref, key->algorithm, &spki);
+    if (fault.code == FAULT_KEY_EXISTS) {
+        op->note = (struct fault_note){ 0 };
+        enum key_algorithm found = KEY_ALGORITHM_NONE;
+        TRY(signer_public_key(op, services->signer, &key->ref, &found, &spki));
+        REQUIRE(found == key->algorithm, CONFLICT);
+    } else {
+        TRY(fault);
+    }
+    return arena_copy(op->arena, buf_span(&spki), &key->spki);
+}
+
+static struct fault check_name(struct op *op, const char *name)
+{
+    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+    if (name[0] == 0 || strspn(name, allowed) != strlen(name)) {
+        return op_fail_field(op, FAULT(JSON_FIELD), "/name", "/name: letters, digits, '.', '_' and '-' only");
+    }
+    return OK;
+}
+
+static struct fault refuse_taken_name(struct op *op, struct services *services, const struct key_create *request)
+{
+    bool taken = false;
+    TRY(key_name_taken(op, services, key_purpose_text(request->purpose), request->name, &taken));
+    if (taken) {
+        return op_fail_field(op, FAULT(DUPLICATE), "/name",
+                             "an active key has this name: choose another name, or destroy that key first");
+    }
+    return OK;
+}
+
+static struct fault create_once(struct op *op, struct services *services, const struct key_create *request,
+                                struct managed_key *key)
+{
+    uint64_t lane = 0;
+    TRY(key_lane_last(op, services, &lane));
+    TRY(refuse_taken_name(op, services, request));
+    if (key->spki.len == 0) {
+        TRY(make_in_token(op, services, key));
+    }
+    return key_append_generated(op, services, key, lane);
+}
+
+struct fault key_create(struct op *op, struct services *services, const struct key_create *request,
+                        struct managed_key *ret_key)
+{
+    TRY(check_name(op, request->name));
+    struct managed_key key = { .ref = { .tenant = op->tenant, .purpose = request->purpose },
+                               .algorithm = request->algorithm,
+                               .name = request->name };
+    const struct span parts[] = { span_text(op->command_id.text) };
+    TRY(uuid_derive("key", parts, COUNT_OF(parts), &key.ref.id));
+    struct fault fault = keys_get(op, services, key.ref.id, ret_key);
+    if (fault.code != FAULT_KEY_NOT_FOUND) {
+        return fault; /* this command has run before: its key is the answer */
+    }
+    op->note = (struct fault_note){ 0 };
+    for (int i = 0; i < DECIDE_AGAIN_MAX; i++) {
+        fault = create_once(op, services, request, &key);
+        if (fault.code != FAULT_LOG_CONFLICT) {
+            break;
+        }
+        op->note = (struct fault_note){ 0 };
+    }
+    TRY(fault);
+    return keys_get(op, services, key.ref.id, ret_key);
+}
+
+static struct fault check_destroy(struct op *op, const struct managed_key *key, int64_t expected_version)
+{
+    if (key->system) {
+        return op_fail(op, FAULT(FORBIDDEN), "this key belongs to the appliance itself (%s) and is not destroyed by request",
+                       key_purpose_text(key->ref.purpose));
+    }
+    if (strcmp(key->state, "active") != 0) {
+        return op_fail(op, FAULT(KEY_STATE), "the key is %s already", key->state);
+    }
+    if (key->version != expected_version) {
+        return op_fail_field(op, FAULT(CONFLICT), "/expected_version",
+                             "the key is at version %lld: read it again, then decide", (long long)key->version);
+    }
+    return OK;
+}
+
+struct fault key_destroy(struct op *op, struct services *services, struct uuid id, const char *reason,
+                         int64_t expected_version, struct managed_key *ret_key)
+{
+    struct managed_key key;
+    TRY(keys_get(op, services, id, &key));
+    const char *command = "";
+    TRY(key_destroy_command(op, services, id, &command));
+    if (strcmp(command, op->command_id.text) == 0) {
+        *ret_key = key; /* this command has run before */
+        return OK;
+    }
+    TRY(check_destroy(op, &key, expected_version));
+    CLEANUP(buf_free) struct buf data = BUF_INIT(4096);
+    struct jout jout;
+    jout_init(&jout, &data);
+    jout_object(&jout);
+    jout_key_text(&jout, "key_id", id.text);
+    jout_key_text(&jout, "purpose", key_purpose_text(key.ref.purpose));
+    jout_key_text(&jout, "reason", reason);
+    jout_key_text(&jout, "command_id", op->command_id.text);
+    jout_object_end(&jout);
+    TRY(jout_end(&jout));
+    TRY(key_append_one(op, services, "key.destroyed", op->command_id.text, id, &data));
+    return keys_get(op, services, id, ret_key);
+}
+
+/* How many keys of this purpose and name there ever were: part of the next one's id. */
+static struct fault generation_of(struct op *op, struct services *services, enum key_purpose purpose, const char *name,
+                                  size_t *ret_generation)
+{
+    struct managed_key *keys = NULL;
+    size_t count = 0, generation = 0;
+    TRY(keys_history(op, services, purpose, &keys, &count));
+    for (size_t i = 0; i < count; i++) {
+        generation += strcmp(keys[i].name, name) == 0;
+    }
+    *ret_generation = generation;
+    return OK;
+}
+
+static struct fault ensure_once(struct op *op, struct services *services, struct managed_key *key)
+{
+    uint64_t lane = 0;
+    size_t generation = 0;
+    TRY(key_lane_last(op, services, &lane));
+    TRY(generation_of(op, services, key->ref.purpose, key->name, &generation));
+    const char *number = NULL;
+    TRY(arena_printf(op->arena, &number, "%zu", generation));
+    const struct span parts[] = { span_text(op->tenant.text), span_text(key_purpose_text(key->ref.purpose)),
+                                  span_text(key_algorithm_text(key->algorithm)), span_text(key->name),
+                                  span_text(number) };
+    TRY(uuid_derive("key.system", parts, COUNT_OF(parts), &key->ref.id));
+    TRY(make_in_token(op, services, key));
+    return key_append_generated(op, services, key, lane);
+}
+
+struct fault keys_ensure(struct op *op, struct services *services, enum key_purpose purpose, enum key_algorithm algorithm,
+                         const char *name, struct managed_key *ret_key)
+{
+    struct managed_key key = { .ref = { .tenant = op->tenant, .purpose = purpose },
+                               .algorithm = algorithm,
+                               .name = name,
+                               .system = true };
+    struct fault fault = OK;
+    for (int i = 0; i < DECIDE_AGAIN_MAX; i++) {
+        fault = keys_newest(op, services, purpose, name, ret_key);
+        if (fault.code != FAULT_KEY_NOT_FOUND) {
+            return fault;
+        }
+        fault = ensure_once(op, services, &key);
+        if (FAULTED(fault) && fault.code != FAULT_LOG_CONFLICT) {
+            return fault;
+        }
+        op->note = (struct fault_note){ 0 };
+    }
+    TRY(fault);
+    return keys_newest(op, services, purpose, name, ret_key);
+}
+
+struct fault keys_set_chain(struct op *op, struct services *services, const struct managed_key *key,
+                            const struct span *chain, size_t count)
+{
+    REQUIRE(count >= 1 && count <= KEY_CHAIN_CERTS_MAX, BAD_ARGUMENT);
+    CLEANUP(buf_free) struct buf whole = BUF_INIT(KEY_CHAIN_MAX);
+    for (size_t i = 0; i < count; i++) {
+        TRY(buf_put(&whole, chain[i]));
+    }
+    struct sha256 digest;
+    TRY(sha256_of(buf_span(&whole), &digest));
+    char seed[2 * SHA256_LEN + 1];
+    hex_text(SPAN_ARRAY(digest.at), seed, sizeof(seed));
+    CLEANUP(buf_free) struct buf data = BUF_INIT((size_t)2 * KEY_CHAIN_MAX);
+    struct jout jout;
+    jout_init(&jout, &data);
+    jout_object(&jout);
+    jout_key_text(&jout, "key_id", key->ref.id.text);
+    jout_key_base64(&jout, "certificate_chain", buf_span(&whole));
+    jout_object_end(&jout);
+    TRY(jout_end(&jout));
+    return key_append_one(op, services, "key.certified", seed, key->ref.id, &data);
+}

@@ -1,0 +1,114 @@
+#include "api/keys/internal.h"
+
+static const struct jin_field create_fields[] = {
+    JIN_TEXT(struct key_create_body, name, JIN_REQUIRED, 1, KEY_NAME_MAX),
+    JIN_TEXT(struct key_create_body, algorithm, JIN_REQUIRED, 1, 32),
+    JIN_TEXT(struct key_create_body, purpose, JIN_OPTIONAL, 1, 32),
+};
+static const struct jin_field transition_fields[] = {
+    JIN_TEXT(struct key_transition_body, to, JIN_REQUIRED, 1, 32),
+    JIN_TEXT(struct key_transition_body, reason, JIN_REQUIRED, 1, 256),
+    JIN_INT(struct key_transition_body, expected_version, JIN_REQUIRED, 1, INT32_MAX),
+};
+static const char *const list_query[] = { "purpose", "state", "limit", "cursor", NULL };
+
+static const struct answer_field key_answer[] = {
+    { "key_id", "string", "Names the key in requests." },
+    { "name", "string", "Given at creation; unique among the tenant's active keys of a purpose." },
+    { "purpose", "string", "What the key may be used for, fixed for its life." },
+    { "algorithm", "string", "ec-p256, ec-p384, rsa-3072, rsa-4096 or aes-256." },
+    { "state", "string", "active or destroyed." },
+    { "version", "integer", "What a transition expects." },
+    { "system", "boolean", "Made by the appliance itself." },
+    { "public_key_der", "string", "Base64 of the PKIX public key; kept after destruction." },
+    { "certificate_chain", "array", "Base64 DER certificates, leaf first." },
+    { "created_at", "string", "RFC 3339." },
+    { "created_by", "string", "Subject." },
+};
+static const struct answer_field list_answer[] = {
+    { "items", "array", "Keys, newest first." },
+    { "next_cursor", "string", "Present when there are more." },
+};
+
+static const struct route routes[] = {
+    {
+        .name = "keys.create",
+        .method = ROUTE_POST,
+        .path = "/api/v1/keys",
+        .permission = PERMISSION_KEYS_ADMIN,
+        .flags = ROUTE_MUTATION,
+        .bulkhead = BULKHEAD_API,
+        .body_max = 16384,
+        .body = create_fields,
+        .body_count = COUNT_OF(create_fields),
+        .body_size = sizeof(struct key_create_body),
+        .answer = key_answer,
+        .answer_count = COUNT_OF(key_answer),
+        .success_status = 201,
+        .handler = route_key_create,
+        .doc = "Make a code-signing key in the token.",
+    },
+    {
+        .name = "keys.list",
+        .method = ROUTE_GET,
+        .path = "/api/v1/keys",
+        .permission = PERMISSION_KEYS_READ,
+        .bulkhead = BULKHEAD_API,
+        .query = list_query,
+        .answer = list_answer,
+        .answer_count = COUNT_OF(list_answer),
+        .success_status = 200,
+        .handler = route_key_list,
+        .doc = "List the tenant's keys, the appliance's own included.",
+    },
+    {
+        .name = "keys.get",
+        .method = ROUTE_GET,
+        .path = "/api/v1/keys/{id}",
+        .permission = PERMISSION_KEYS_READ,
+        .bulkhead = BULKHEAD_API,
+        .answer = key_answer,
+        .answer_count = COUNT_OF(key_answer),
+        .success_status = 200,
+        .handler = route_key_get,
+        .doc = "One key with its public half and certificates.",
+    },
+    {
+        .name = "keys.transition",
+        .method = ROUTE_POST,
+        .path = "/api/v1/keys/{id}/transitions",
+        .permission = PERMISSION_KEYS_ADMIN,
+        .flags = ROUTE_MUTATION,
+        .bulkhead = BULKHEAD_API,
+        .body_max = 16384,
+        .body = transition_fields,
+        .body_count = COUNT_OF(transition_fields),
+        .body_size = sizeof(struct key_transition_body),
+        .answer = key_answer,
+        .answer_count = COUNT_OF(key_answer),
+        .success_status = 200,
+        .handler = route_key_transition,
+        .doc = "Destroy a key for ever: it signs no more at once, and is then erased from the token.",
+    },
+};
+
+static const struct event_row events[] = {
+    { "key.generated", 1, project_key_generated, "A key was made in the token; its public half is kept here for ever." },
+    { "key.certified", 1, project_key_certified, "A key got its certificate chain." },
+    { "key.destroyed", 1, project_key_destroyed, "A key signs no more; its erasure from the token is queued." },
+    { "key.erased", 1, project_key_erased, "The token has confirmed that the key's object is gone." },
+};
+
+static const struct outbox_row outbox[] = {
+    { KEYS_DESTINATION_ERASE, key_erase, 15000, 1000, 2, 4, "Erases a destroyed key from the token." },
+};
+
+const struct feature keys_feature = {
+    .name = "keys",
+    .routes = routes,
+    .route_count = COUNT_OF(routes),
+    .events = events,
+    .event_count = COUNT_OF(events),
+    .outbox = outbox,
+    .outbox_count = COUNT_OF(outbox),
+};

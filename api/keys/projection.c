@@ -1,0 +1,103 @@
+#include "api/keys/internal.h"
+
+static const struct sql SQL_GENERATED = {
+    "keys_generated",
+    "INSERT INTO svc.managed_keys (tenant_id, key_id, purpose, algorithm, name, state, version, system, spki, chain,"
+    " created_us, created_by) VALUES ($1, $2, $3, $4, $5, 'active', 1, $6, $7, '', $8, $9) ON CONFLICT DO NOTHING",
+    9,
+};
+static const struct sql SQL_CERTIFIED = {
+    "keys_certified",
+    "UPDATE svc.managed_keys SET chain = $2, version = version + 1 WHERE key_id = $1",
+    2,
+};
+static const struct sql SQL_DESTROYED = {
+    "keys_destroyed",
+    "UPDATE svc.managed_keys SET state = 'destroyed', version = version + 1, destroyed_us = $2, destroyed_by = $3,"
+    " destroy_reason = $4, destroy_command = $5 WHERE key_id = $1 AND state = 'active'",
+    5,
+};
+static const struct sql SQL_ERASED = {
+    "keys_erased",
+    "UPDATE svc.managed_keys SET erased_us = $2, version = version + 1 WHERE key_id = $1 AND erased_us IS NULL",
+    2,
+};
+
+struct key_data {
+    const char *key_id, *purpose, *algorithm, *name, *reason, *command_id;
+    bool system;
+    struct span public_key_der, certificate_chain;
+};
+static const struct jin_field generated_fields[] = {
+    JIN_TEXT(struct key_data, key_id, JIN_REQUIRED, 36, 36),
+    JIN_TEXT(struct key_data, purpose, JIN_REQUIRED, 1, 32),
+    JIN_TEXT(struct key_data, algorithm, JIN_REQUIRED, 1, 32),
+    JIN_TEXT(struct key_data, name, JIN_REQUIRED, 1, KEY_NAME_MAX),
+    JIN_BOOL(struct key_data, system, JIN_REQUIRED),
+    JIN_BASE64(struct key_data, public_key_der, JIN_REQUIRED, 0, SPKI_MAX),
+};
+static const struct jin_field certified_fields[] = {
+    JIN_TEXT(struct key_data, key_id, JIN_REQUIRED, 36, 36),
+    JIN_BASE64(struct key_data, certificate_chain, JIN_REQUIRED, 1, KEY_CHAIN_MAX),
+};
+static const struct jin_field destroyed_fields[] = {
+    JIN_TEXT(struct key_data, key_id, JIN_REQUIRED, 36, 36),
+    JIN_TEXT(struct key_data, purpose, JIN_REQUIRED, 1, 32),
+    JIN_TEXT(struct key_data, reason, JIN_REQUIRED, 1, 256),
+    JIN_TEXT(struct key_data, command_id, JIN_REQUIRED, 36, 36),
+};
+static const struct jin_field erased_fields[] = {
+    JIN_TEXT(struct key_data, key_id, JIN_REQUIRED, 36, 36),
+};
+
+struct fault project_key_generated(struct projection *projection, const struct event_view *event)
+{
+    struct key_data data = { 0 };
+    TRY(jin_decode(projection_op(projection), event->data, generated_fields, COUNT_OF(generated_fields), &data));
+    const struct sql_arg args[] = {
+        SQL_TEXT(event->tenant.text), SQL_TEXT(data.key_id),          SQL_TEXT(data.purpose),
+        SQL_TEXT(data.algorithm),     SQL_TEXT(data.name),            SQL_BOOL(data.system),
+        SQL_BYTES(data.public_key_der), SQL_INT(event->time),         SQL_TEXT(event->actor_subject),
+    };
+    return tx_queue(projection_tx(projection), &SQL_GENERATED, args, COUNT_OF(args));
+}
+
+struct fault project_key_certified(struct projection *projection, const struct event_view *event)
+{
+    struct key_data data = { 0 };
+    TRY(jin_decode(projection_op(projection), event->data, certified_fields, COUNT_OF(certified_fields), &data));
+    const struct sql_arg args[] = { SQL_TEXT(data.key_id), SQL_BYTES(data.certificate_chain) };
+    return tx_queue(projection_tx(projection), &SQL_CERTIFIED, args, COUNT_OF(args));
+}
+
+static struct fault queue_erasure(struct projection *projection, const struct key_data *data)
+{
+    CLEANUP(buf_free) struct buf payload = BUF_INIT(1024);
+    struct jout jout;
+    jout_init(&jout, &payload);
+    jout_object(&jout);
+    jout_key_text(&jout, "key_id", data->key_id);
+    jout_key_text(&jout, "purpose", data->purpose);
+    jout_object_end(&jout);
+    TRY(jout_end(&jout));
+    return projection_outbox(projection, KEYS_DESTINATION_ERASE, data->key_id, buf_span(&payload), 0);
+}
+
+struct fault project_key_destroyed(struct projection *projection, const struct event_view *event)
+{
+    struct key_data data = { 0 };
+    TRY(jin_decode(projection_op(projection), event->data, destroyed_fields, COUNT_OF(destroyed_fields), &data));
+    const struct sql_arg args[] = { SQL_TEXT(data.key_id), SQL_INT(event->time), SQL_TEXT(event->actor_subject),
+                                    SQL_TEXT(data.reason), SQL_TEXT(data.command_id) };
+    TRY(tx_queue(projection_tx(projection), &SQL_DESTROYED, args, COUNT_OF(args)));
+    return queue_erasure(projection, &data);
+}
+
+struct fault project_key_erased(struct projection *projection, const struct event_view *event)
+{
+    struct key_data data = { 0 };
+    TRY(jin_decode(projection_op(projection), event->data, erased_fields, COUNT_OF(erased_fields), &data));
+    const struct sql_arg args[] = { SQL_TEXT(data.key_id), SQL_INT(event->time) };
+    TRY(tx_queue(projection_tx(projection), &SQL_ERASED, args, COUNT_OF(args)));
+    return projection_outbox_settle(projection, KEYS_DESTINATION_ERASE, data.key_id, "delivered");
+}

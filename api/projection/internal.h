@@ -1,0 +1,145 @@
+/* What the files of api/projection/ share. */
+#ifndef API_PROJECTION_INTERNAL_H
+#define API_PROJECTION_INTERNAL_H
+
+#include "api/projection/chain.h"
+#include "api/projection/projection.h"
+
+/* ---- heads.c: the audit heads of tenants, kept in memory by whoever leads ---- */
+
+struct head {
+    struct tenant_id tenant;
+    int64_t sequence; /* of the last committed record */
+    struct sha256 chain;
+    int64_t next_sequence; /* within the batch at hand */
+    struct sha256 next_chain;
+    uint64_t batch;       /* the batch that next_ belongs to */
+    struct head *touched; /* list of the batch */
+    struct head *chained; /* of the bucket */
+};
+struct heads;
+struct fault heads_new(struct heads **ret_heads);
+void heads_free(struct heads *heads);
+DEFINE_FREEP(struct heads, heads_free)
+void heads_clear(struct heads *heads); /* what was known may be wrong: another process led */
+void heads_begin(struct heads *heads); /* a new batch; what the last one did not commit is forgotten */
+void heads_commit(struct heads *heads);
+/* Within `tx`, whose tenant is `tenant`. Borrowed until heads_clear or heads_begin. */
+struct fault heads_get(struct tx *tx, struct heads *heads, struct tenant_id tenant, struct head **ret_head);
+struct head *heads_touched(struct heads *heads);
+
+/* ---- apply.c: messages into the read model, one transaction at a time ---- */
+
+struct applier {
+    struct store *store;
+    const struct event_row **rows; /* sorted by type and version */
+    size_t row_count;
+    struct heads *heads;
+    uint64_t checkpoint;
+    struct sha256 rolling;
+    bool failure_recorded; /* a row of projection_failure is to go with the next success */
+};
+struct fault applier_new(const struct projector_config *config, struct applier **ret_applier);
+void applier_free(struct applier *applier);
+DEFINE_FREEP(struct applier, applier_free)
+/* Reads the checkpoint (made when missing) and forgets the heads: to be called when leadership begins. */
+struct fault applier_load(struct op *op, struct applier *applier);
+/* Applies `messages`, which follow the checkpoint without a gap, in one transaction. CONFLICT: somebody else moved the
+ * checkpoint. LOG_UNTRUSTED: a message differs from the copy of it (*ret_bad_seq). *ret_outbox: rows were queued. */
+struct fault applier_apply(struct op *op, struct applier *applier, const struct event_message *messages, size_t count,
+                           bool *ret_outbox, uint64_t *ret_bad_seq);
+struct fault applier_record_failure(struct op *op, struct applier *applier, uint64_t stream_seq, struct fault fault);
+
+/* rolling(n) = SHA-256("svc.log.rolling.v1" 0x00, rolling(n-1), SHA-256(body n)); rolling(0) = 32 zero bytes. */
+struct fault rolling_next(const struct sha256 *previous, const struct sha256 *body, struct sha256 *ret_next);
+
+/* The transaction in which one event is applied. */
+struct projection {
+    struct op *op;
+    struct tx *tx;
+    const struct event_view *event;
+    int64_t sequence;
+    unsigned outbox_rows; /* of this message */
+    bool outbox;
+};
+struct fault projection_insert_copy(struct projection *projection, const struct event_message *message,
+                                    const struct sha256 *digest);
+struct fault projection_insert_record(struct projection *projection, struct head *head, struct buf *record);
+
+/* ---- batch.c: what the log has, as one batch ---- */
+
+#define BATCH_MESSAGES 256
+#define BATCH_BYTES    ((size_t)8 << 20)
+#define BATCH_ARENA    ((size_t)64 << 20)
+#define BATCH_NS       (5 * NS_PER_MS)
+
+/* Waits for a first message until `deadline`, then takes what is there. With *ret_count > 0 it is OK; the fault that
+ * ended the batch comes back with the next call. Messages live in op's arena. */
+struct fault batch_read(struct op *op, struct event_reader *reader, mono_ns deadline, struct event_message *messages,
+                        size_t max, size_t *ret_count);
+/* A system operation with an arena for a batch; batch_op_reset makes it new for the next one. */
+struct fault batch_op_new(const char *subject, struct op **ret_op);
+void batch_op_reset(struct op *op, int timeout_ms);
+
+/* ---- trust.c: the log against the copies ---- */
+
+enum trust_cause { TRUST_GOOD, TRUST_GAP, TRUST_REWIND, TRUST_ALTERED, TRUST_TAIL_LOST };
+struct trust_verdict {
+    enum trust_cause cause;
+    uint64_t first_bad_seq;
+};
+const char *trust_cause_text(enum trust_cause cause);
+
+struct trust_walk {
+    struct event_reader *reader;
+    uint64_t target; /* the checkpoint when it began */
+    bool cut_short;  /* the log ends before it */
+    struct sha256 target_rolling;
+    uint64_t done;
+    struct sha256 rolling;
+};
+/* Ends, head, tail and samples that begin behind *sample_at. OK with a verdict; a fault when it could not be looked. */
+struct fault trust_glance(struct op *op, struct store *store, struct event_log *log, uint64_t *sample_at,
+                          struct trust_verdict *ret_verdict);
+struct fault trust_walk_start(struct op *op, struct store *store, struct event_log *log, struct trust_walk *walk);
+/* One piece. *ret_end: all was compared, or something bad was found. */
+struct fault trust_walk_step(struct op *op, struct store *store, struct trust_walk *walk,
+                             struct trust_verdict *ret_verdict, bool *ret_end);
+void trust_walk_stop(struct trust_walk *walk);
+
+/* ---- projector.c, watch.c, wait.c ---- */
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+struct projector {
+    struct projector_config config; /* the applier has its own, sorted copy of the rows */
+    struct applier *applier;        /* the thread's */
+    pthread_t thread, watcher;
+    bool thread_runs, watcher_runs;
+
+    pthread_mutex_t lock; /* guards the rest */
+    pthread_cond_t changed;
+    bool stopping;
+    unsigned waiters;
+    uint64_t applied;    /* checkpoint, as committed */
+    uint64_t generation; /* 1 + applied batches */
+    bool leader;
+    uint64_t failed_seq; /* 0 = none */
+    bool looked;         /* the first comparison is done */
+    struct trust_verdict verdict;
+};
+void projector_lock(struct projector *projector);
+void projector_unlock(struct projector *projector);
+/* Waits for `changed`, with the lock held. False once it is stopping. */
+bool projector_pause(struct projector *projector, mono_ns until);
+bool projector_going(struct projector *projector);
+void *projector_run(void *projector);   /* projector.c */
+void *projector_watch(void *projector); /* watch.c */
+/* Makes the log untrusted from that sequence on, unless an earlier one is known. */
+void projector_found_bad(struct projector *projector, struct trust_verdict found);
+/* The checkpoint and the failure as they stand in the database. */
+struct fault projection_where(struct op *op, struct store *store, uint64_t *ret_checkpoint, uint64_t *ret_failed_seq,
+                              struct sha256 *ret_rolling);
+
+#endif

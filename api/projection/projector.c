@@ -1,0 +1,268 @@
+/* The projector's thread: leads or follows, reads what the log has, applies it, stops where it does not apply. */
+#include "api/projection/internal.h"
+
+#include "appliance/base/alloc.h"
+#include "appliance/base/log.h"
+
+#define READ_NS          (100 * NS_PER_MS)
+#define APPLY_MS         30000
+#define FOLLOW_NS        (250 * NS_PER_MS)
+#define FOLLOW_AWAITED   (10 * NS_PER_MS)
+#define LEAD_AGAIN_NS    NS_PER_S
+#define BACKOFF_FIRST_NS (100 * NS_PER_MS)
+#define BACKOFF_MOST_NS  (10 * NS_PER_S)
+#define TRANSIENT_MAX    20u /* repeated so often, a passing failure of one message counts as a lasting one */
+
+struct run {
+    struct projector *projector;
+    struct op *op;
+    struct store_lock *leadership;
+    struct event_reader *reader;
+    mono_ns lead_due;
+    mono_ns backoff;
+    uint64_t passing_seq; /* the message at which passing failures repeat */
+    unsigned passing;
+    struct event_message messages[BATCH_MESSAGES];
+};
+
+/* ---- what the others see ---- */
+
+static void publish(struct projector *projector, uint64_t applied, uint64_t failed_seq)
+{
+    projector_lock(projector);
+    if (applied != projector->applied) {
+        projector->generation++;
+    }
+    projector->applied = applied;
+    projector->failed_seq = failed_seq;
+    BUG_IF(pthread_cond_broadcast(&projector->changed) != 0);
+    projector_unlock(projector);
+}
+
+static void publish_leader(struct projector *projector, bool leader)
+{
+    projector_lock(projector);
+    projector->leader = leader;
+    projector_unlock(projector);
+}
+
+static bool pause_for(struct run *run, mono_ns length)
+{
+    projector_lock(run->projector);
+    bool going = projector_pause(run->projector, clock_mono() + length);
+    projector_unlock(run->projector);
+    return going;
+}
+
+static void back_off(struct run *run)
+{
+    run->backoff = run->backoff == 0 ? BACKOFF_FIRST_NS : run->backoff * 2;
+    run->backoff = run->backoff > BACKOFF_MOST_NS ? BACKOFF_MOST_NS : run->backoff;
+    mono_ns until = clock_mono() + run->backoff;
+    projector_lock(run->projector);
+    while (clock_mono() < until && projector_pause(run->projector, until)) {
+    }
+    projector_unlock(run->projector);
+}
+
+/* ---- leading ---- */
+
+static void step_down(struct run *run)
+{
+    event_reader_free(TAKE(run->reader));
+    if (run->leadership != NULL) {
+        store_lock_free(TAKE(run->leadership));
+        publish_leader(run->projector, false);
+        log_write(INFO, "projector_stepped_down");
+    }
+    run->lead_due = clock_mono() + LEAD_AGAIN_NS;
+}
+
+static struct fault try_to_lead(struct run *run)
+{
+    struct projector *projector = run->projector;
+    bool held = false;
+    run->lead_due = clock_mono() + LEAD_AGAIN_NS;
+    batch_op_reset(run->op, APPLY_MS);
+    TRY(store_lock_try(run->op, projector->config.store, STORE_LOCK_PROJECTOR, &run->leadership, &held));
+    if (!held) {
+        return OK;
+    }
+    struct fault loaded = applier_load(run->op, projector->applier);
+    if (FAULTED(loaded)) {
+        step_down(run);
+        return loaded;
+    }
+    publish_leader(projector, true);
+    publish(projector, projector->applier->checkpoint, 0);
+    log_write(INFO, "projector_leads", LOG_INT("checkpoint", projector->applier->checkpoint));
+    return OK;
+}
+
+/* Reads where the leader is, for the waiters of this process. */
+static void follow(struct run *run)
+{
+    struct projector *projector = run->projector;
+    struct sha256 rolling;
+    uint64_t checkpoint = 0, failed = 0;
+    batch_op_reset(run->op, APPLY_MS);
+    struct fault fault = projection_where(run->op, projector->config.store, &checkpoint, &failed, &rolling);
+    if (!FAULTED(fault)) {
+        publish(projector, checkpoint, failed);
+    }
+    projector_lock(projector);
+    mono_ns length = projector->waiters > 0 ? FOLLOW_AWAITED : FOLLOW_NS;
+    projector_unlock(projector);
+    (void)pause_for(run, length);
+}
+
+/* ---- applying ---- */
+
+static struct fault apply(struct run *run, const struct event_message *messages, size_t count)
+{
+    struct projector *projector = run->projector;
+    bool outbox = false;
+    uint64_t bad_seq = 0;
+    run->op->note = (struct fault_note){ 0 };
+    run->op->deadline = clock_mono() + APPLY_MS * NS_PER_MS;
+    struct fault fault = applier_apply(run->op, projector->applier, messages, count, &outbox, &bad_seq);
+    if (fault.code == FAULT_LOG_UNTRUSTED) {
+        projector_found_bad(projector, (struct trust_verdict){ .cause = TRUST_ALTERED, .first_bad_seq = bad_seq });
+    }
+    TRY(fault);
+    run->backoff = 0;
+    run->passing = 0;
+    publish(projector, projector->applier->checkpoint, 0);
+    if (outbox && projector->config.on_outbox != NULL) {
+        projector->config.on_outbox(projector->config.arg);
+    }
+    return OK;
+}
+
+static bool is_lasting(struct run *run, struct fault fault, uint64_t seq)
+{
+    if (fault_row(fault.code)->retry == FAULT_RETRY_NO || fault.code == FAULT_PROJECTION_FAILED) {
+        return true;
+    }
+    run->passing = run->passing_seq == seq && fault.code != FAULT_STORE_UNAVAILABLE ? run->passing + 1 : 0;
+    run->passing_seq = seq;
+    return run->passing >= TRANSIENT_MAX;
+}
+
+/* The projector stands here until the message applies. */
+static void stand(struct run *run, uint64_t seq, struct fault fault)
+{
+    struct projector *projector = run->projector;
+    log_fault(LOG_LEVEL_ERROR, "projection_failed", run->op, fault);
+    batch_op_reset(run->op, APPLY_MS);
+    struct fault recorded = applier_record_failure(run->op, projector->applier, seq, fault);
+    if (FAULTED(recorded)) {
+        log_fault(LOG_LEVEL_WARN, "projection_failure_not_recorded", run->op, recorded);
+    }
+    publish(projector, projector->applier->checkpoint, seq);
+}
+
+static void failed(struct run *run, struct fault fault)
+{
+    uint64_t seq = run->projector->applier->checkpoint + 1;
+    event_reader_free(TAKE(run->reader)); /* what was read and not applied is read again */
+    if (fault.code == FAULT_LOG_UNTRUSTED) {
+        return;
+    }
+    if (fault.code == FAULT_CONFLICT) {
+        step_down(run);
+        return;
+    }
+    if (is_lasting(run, fault, seq)) {
+        stand(run, seq, fault);
+    }
+    back_off(run);
+}
+
+static void apply_batch(struct run *run, size_t count)
+{
+    struct fault fault = apply(run, run->messages, count);
+    if (FAULTED(fault) && fault_row(fault.code)->retry == FAULT_RETRY_NO && fault.code != FAULT_CONFLICT && count > 1) {
+        fault = OK; /* one by one: all before the failing one are good */
+        for (size_t i = 0; i < count && !FAULTED(fault); i++) {
+            fault = apply(run, &run->messages[i], 1);
+        }
+    }
+    if (FAULTED(fault)) {
+        failed(run, fault);
+    }
+}
+
+static void read_failed(struct run *run, struct fault fault)
+{
+    uint64_t seq = event_reader_seq(run->reader);
+    if (fault.code == FAULT_DEADLINE) {
+        return; /* nothing there */
+    }
+    if (fault.code == FAULT_LOG_UNTRUSTED) {
+        projector_found_bad(run->projector, (struct trust_verdict){ .cause = TRUST_GAP, .first_bad_seq = seq });
+    }
+    failed(run, fault);
+}
+
+static void lead(struct run *run)
+{
+    struct projector *projector = run->projector;
+    size_t count = 0;
+    if (!store_lock_alive(run->leadership)) {
+        step_down(run);
+        return;
+    }
+    batch_op_reset(run->op, APPLY_MS);
+    struct fault fault = OK;
+    if (run->reader == NULL) {
+        fault = event_reader_new(projector->config.log, projector->applier->checkpoint + 1, &run->reader);
+    }
+    if (!FAULTED(fault)) {
+        fault = batch_read(run->op, run->reader, clock_mono() + READ_NS, run->messages, BATCH_MESSAGES, &count);
+    }
+    if (FAULTED(fault)) {
+        read_failed(run, fault);
+        return;
+    }
+    apply_batch(run, count);
+}
+
+/* Nothing is applied before the log was looked at, nor while it is untrusted. */
+static bool may_apply(struct projector *projector)
+{
+    projector_lock(projector);
+    bool may = projector->looked && projector->verdict.cause == TRUST_GOOD;
+    projector_unlock(projector);
+    return may;
+}
+
+void *projector_run(void *arg)
+{
+    struct run *run = NULL;
+    BUG_IF(FAULTED(mem_new(1, sizeof(*run), &run)));
+    run->projector = arg;
+    BUG_IF(FAULTED(batch_op_new("system:projector", &run->op)));
+    while (projector_going(run->projector)) {
+        if (!may_apply(run->projector)) {
+            event_reader_free(TAKE(run->reader));
+            (void)pause_for(run, READ_NS);
+            continue;
+        }
+        if (run->leadership == NULL && clock_mono() >= run->lead_due) {
+            struct fault fault = try_to_lead(run);
+            if (FAULTED(fault)) {
+                log_fault(LOG_LEVEL_WARN, "projector_cannot_lead", run->op, fault);
+            }
+        }
+        if (run->leadership == NULL) {
+            follow(run);
+        } else {
+            lead(run);
+        }
+    }
+    step_down(run);
+    op_free(run->op);
+    mem_free(run);
+    return NULL;
+}

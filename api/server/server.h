@@ -1,0 +1,44 @@
+/*
+ * The HTTP server of svc-api: three listeners over one pipeline.
+ *
+ *   http.listen        HTTPS, every route
+ *   http.plain_listen  plain http, only routes with ROUTE_PLAIN_TOO; empty = none
+ *   http.probe_listen  plain http, only routes with ROUTE_PROBE; empty = none
+ *
+ * Order of stopping: server_stop_accepting (new connections are refused, readiness ends, what runs goes on), then
+ * whatever else drains, then server_stop. The probe listener answers until server_stop.
+ *
+ *     TRY(server_start(&(struct server_config){ services, features, count }, &why, &server));
+ *     ... SIGTERM ...
+ *     server_stop_accepting(server);
+ *     server_stop(server, 30000);
+ *
+ * Call all of these from one thread. SIGPIPE must be ignored by the program.
+ */
+#ifndef API_SERVER_SERVER_H
+#define API_SERVER_SERVER_H
+
+#include "api/feature.h"
+#include "api/server/message.h"
+#include "api/services.h"
+
+struct server_config {
+    struct services *services; /* borrowed for the server's life, as are the features */
+    const struct feature *const *features;
+    size_t feature_count;
+};
+
+struct server;
+
+/* Serving when it returns OK. CONFIG (a table, an address, a certificate) or IO (a port is taken) with a line in `why`.
+ */
+struct fault server_start(const struct server_config *config, struct buf *why, struct server **ret_server);
+void server_stop_accepting(struct server *server);
+/* Waits until no request is in hand, at most drain_ms; then ends all threads (a handler that is still running is waited
+ * for: it ends with its operation's deadline). Implies server_stop_accepting. NULL is fine. */
+void server_stop(struct server *server, int drain_ms);
+
+/* The port that a listener got (0 = not open): for addresses that leave it to the system. */
+int server_port(const struct server *server, enum listener_kind listener);
+
+#endif

@@ -1,0 +1,87 @@
+#include "api/server/server_feature.h"
+
+#include "api/server/access.h"
+#include "api/server/exchange.h"
+#include "api/server/openapi.h"
+#include "api/server/probes.h"
+#include "api/server/workers.h"
+
+#define METRICS_TEXT_MAX ((size_t)8 << 20)
+
+static struct fault handle_health(struct request *request)
+{
+    struct span json = { 0 };
+    bool well = false;
+    TRY(probes_health(request->op, request->private_->core->probes, &json, &well));
+    return response_bytes(request, well ? 200 : 503, "application/json", json);
+}
+
+static struct fault handle_ready(struct request *request)
+{
+    struct span json = { 0 };
+    bool well = false;
+    TRY(probes_readiness(request->op, request->private_->core->probes, &json, &well));
+    return response_bytes(request, well ? 200 : 503, "application/json", json);
+}
+
+static struct fault handle_metrics(struct request *request)
+{
+    CLEANUP(buf_free) struct buf text = BUF_INIT(METRICS_TEXT_MAX);
+    TRY(probes_metrics(request->op, request->private_->core->probes, &text));
+    return response_bytes(request, 0, "text/plain; version=0.0.4; charset=utf-8", buf_span(&text));
+}
+
+static struct fault handle_openapi(struct request *request)
+{
+    return response_json(request, 0, &request->private_->core->openapi);
+}
+
+static const struct answer_field health_answer[] = {
+    { "status", "string", "ok or unhealthy." },
+    { "signer", "string", "ok, degraded, down or unreachable." },
+};
+static const struct answer_field ready_answer[] = {
+    { "status", "string", "ready, not_ready or stopping." },
+    { "checks", "object", "db, nats, projection, signer and others: ok, or one word that says why not." },
+    { "degraded", "array", "Checks that were shed by load, or that work with a part missing." },
+    { "projection", "object", "checkpoint, log_last and lag of the read model." },
+    { "event_log", "object", "replicas_desired and replicas_actual." },
+};
+
+#define PROBE_ROUTE(name_, path_, handler_, doc_)                                                                 \
+    .name = (name_), .method = ROUTE_GET, .path = (path_), .permission = PERMISSION_PUBLIC, .flags = ROUTE_PROBE, \
+    .bulkhead = BULKHEAD_NONE, .success_status = 200, .handler = (handler_), .doc = (doc_)
+
+static const struct route routes[] = {
+    { PROBE_ROUTE("server.health", "/healthz", handle_health, "Liveness: the process is up and the signer answers."),
+      .answer = health_answer, .answer_count = COUNT_OF(health_answer) },
+    { PROBE_ROUTE("server.ready", "/readyz", handle_ready,
+                  "Readiness: 200 when datastore, event log, projection and signer can be trusted, else 503."),
+      .answer = ready_answer, .answer_count = COUNT_OF(ready_answer) },
+    { PROBE_ROUTE("server.metrics", "/metrics", handle_metrics, "Metrics in the Prometheus text format.") },
+    { .name = "server.openapi",
+      .method = ROUTE_GET,
+      .path = "/api/v1/openapi.json",
+      .permission = PERMISSION_PUBLIC,
+      .flags = ROUTE_READ,
+      .bulkhead = BULKHEAD_API,
+      .success_status = 200,
+      .handler = handle_openapi,
+      .doc = "This document." },
+};
+
+static struct fault start(struct op *op, struct services *services)
+{
+    (void)op;
+    TRY(metrics_register(services->metrics, &http_requests_total, 1));
+    TRY(metrics_register(services->metrics, &http_request_duration_seconds, 1));
+    TRY(metrics_register(services->metrics, &worker_failures_total, 1));
+    return metrics_register(services->metrics, probe_metrics, probe_metric_count);
+}
+
+const struct feature server_feature = {
+    .name = "server",
+    .routes = routes,
+    .route_count = COUNT_OF(routes),
+    .start = start,
+};

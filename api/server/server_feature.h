@@ -1,0 +1,9 @@
+/* The plumbing as a feature: probes, the OpenAPI document, and the metrics of HTTP, pools, event log and signer. */
+#ifndef API_SERVER_SERVER_FEATURE_H
+#define API_SERVER_SERVER_FEATURE_H
+
+#include "api/feature.h"
+
+extern const struct feature server_feature;
+
+#endif

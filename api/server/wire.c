@@ -1,0 +1,48 @@
+#include "api/server/wire.h"
+
+#include "api/server/trace.h"
+
+#include <stdio.h>
+#include <time.h>
+
+static struct fault put_date(struct buf *out)
+{
+    char date[64];
+    struct tm parts;
+    time_t now = (time_t)(clock_utc() / US_PER_S);
+    REQUIRE(gmtime_r(&now, &parts) != NULL && strftime(date, sizeof(date), "%a, %d %b %Y %H:%M:%S GMT", &parts) != 0,
+            INTERNAL);
+    return buf_printf(out, "Date: %s\r\n", date);
+}
+
+static struct fault put_fixed(const struct op *op, const struct wire_answer *answer, struct buf *out)
+{
+    const struct response *response = answer->response;
+    char traceparent[TRACEPARENT_LEN + 1];
+    traceparent_print(op, traceparent);
+    TRY(buf_printf(out, "HTTP/1.1 %d %s\r\n", response->status, answer->reason));
+    TRY(put_date(out));
+    if (response->content_type != NULL && response->body.len > 0) {
+        TRY(buf_printf(out, "Content-Type: %s\r\n", response->content_type));
+    }
+    TRY(buf_printf(out, "Content-Length: %zu\r\nConnection: %s\r\ntraceparent: %s\r\n", response->body.len,
+                   answer->keep_alive ? "keep-alive" : "close", traceparent));
+    TRY(buf_text(out, "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"));
+    return answer->tls ? buf_text(out, "Strict-Transport-Security: max-age=31536000\r\n") : OK;
+}
+
+struct fault wire_print(const struct op *op, const struct wire_answer *answer, struct buf *out, struct span *ret_rest)
+{
+    const struct response *response = answer->response;
+    TRY(put_fixed(op, answer, out));
+    for (size_t i = 0; i < response->header_count; i++) {
+        TRY(buf_printf(out, "%s: %s\r\n", response->headers[i].name, response->headers[i].value));
+    }
+    TRY(buf_text(out, "\r\n"));
+    *ret_rest = answer->head_only ? (struct span){ 0 } : response->body;
+    if (ret_rest->len > 0 && ret_rest->len <= WIRE_JOIN_MAX) {
+        TRY(buf_put(out, *ret_rest));
+        *ret_rest = (struct span){ 0 };
+    }
+    return OK;
+}

@@ -1,0 +1,125 @@
+#include "appliance/base/clock.h"
+#include "appliance/base/config_rows.h"
+#include "appliance/base/id.h"
+#include "appliance/base/log.h"
+
+#include <arpa/inet.h>
+#include <sys/un.h>
+
+static bool host_is_name(struct span host)
+{
+    for (size_t i = 0; i < host.len; i++) {
+        uint8_t c = host.at[i], lower = c | 0x20;
+        if ((lower < 'a' || lower > 'z') && (c < '0' || c > '9') && c != '.' && c != '-' && c != '_') {
+            return false;
+        }
+    }
+    return host.len > 0;
+}
+
+/* "127.0.0.1", "name.example" or "[::1]". */
+static bool host_fits(struct span host)
+{
+    char inside[INET6_ADDRSTRLEN] = "";
+    if (host.len < 2 || host.at[0] != '[') {
+        return host_is_name(host);
+    }
+    if (host.at[host.len - 1] != ']' || host.len - 2 >= sizeof(inside)) {
+        return false;
+    }
+    memcpy(inside, host.at + 1, host.len - 2);
+    struct in6_addr address;
+    return inet_pton(AF_INET6, inside, &address) == 1;
+}
+
+static void check_listen(struct load *load, const char *key, const char *text)
+{
+    const char *colon = strrchr(text, ':');
+    int64_t port = 0;
+    if (colon == NULL || !host_fits(span_of(text, (size_t)(colon - text))) || colon[1] == '-' ||
+        !config_parse_int(colon + 1, &port) || port < 1 || port > 65535) {
+        config_refuse_key(load, key, "'%.80s' must be ADDRESS:PORT, for example 127.0.0.1:8443", text);
+    }
+}
+
+static void check_log(struct load *load, const struct config *config)
+{
+    enum log_level level;
+    enum log_format format;
+    if (FAULTED(log_level_parse(config->log_level, &level))) {
+        config_refuse_key(load, "log.level", "'%.40s' must be debug, info, warn or error", config->log_level);
+    }
+    if (FAULTED(log_format_parse(config->log_format, &format))) {
+        config_refuse_key(load, "log.format", "'%.40s' must be json or text", config->log_format);
+    }
+}
+
+static void check_http(struct load *load, const struct config *config)
+{
+    check_listen(load, "http.listen", config->http_listen);
+    if (config->http_plain_listen[0] != 0) {
+        check_listen(load, "http.plain_listen", config->http_plain_listen);
+    }
+    if (config->http_probe_listen[0] != 0) {
+        check_listen(load, "http.probe_listen", config->http_probe_listen);
+    }
+    if ((config->http_tls_certificate[0] == 0) != (config->http_tls_key[0] == 0)) {
+        bool key_missing = config->http_tls_key[0] == 0;
+        config_refuse_key(load, key_missing ? "http.tls_certificate_file" : "http.tls_key_file",
+                          "is given without %s; give both or none",
+                          key_missing ? "http.tls_key_file" : "http.tls_certificate_file");
+    }
+    int64_t inside = config->bulkhead_api + config->bulkhead_protocol + config->bulkhead_heavy;
+    if (config->http_threads <= inside) {
+        config_refuse_key(load, "http.threads", "%lld must be more than the sum of the bulkheads' limits, %lld",
+                          (long long)config->http_threads, (long long)inside);
+    }
+}
+
+/* Every path of the embedded profile stands below these two, unix sockets included. */
+static void check_folder(struct load *load, const char *key, const char *path)
+{
+    if (path[0] != '/') {
+        config_refuse_key(load, key, "'%.80s' must be an absolute path", path);
+    }
+}
+
+static void check_paths(struct load *load, const struct config *config)
+{
+    static const char socket_below[] = "/signer/signer.sock";
+    struct sockaddr_un address;
+    check_folder(load, "data_dir", config->data_dir);
+    check_folder(load, "run_dir", config->run_dir);
+    if (config->signer_socket[0] != 0 && strlen(config->signer_socket) >= sizeof(address.sun_path)) {
+        config_refuse_key(load, "signer.socket", "must be shorter than %zu bytes", sizeof(address.sun_path));
+    }
+    if (strlen(config->run_dir) + sizeof(socket_below) > sizeof(address.sun_path)) {
+        config_refuse_key(load, "run_dir", "must be shorter than %zu bytes, to leave room for socket names",
+                          sizeof(address.sun_path) - sizeof(socket_below) + 1);
+    }
+    if (config->token_module[0] != 0 && config->token_pin_file[0] == 0) {
+        config_refuse_key(load, "token.pin_file", "is needed with token.module");
+    }
+}
+
+static void check_tenant(struct load *load, const char *key, const char *text)
+{
+    struct tenant_id id;
+    if (FAULTED(tenant_id_parse(span_text(text), &id))) {
+        config_refuse_key(load, key, "'%.80s' must be 1 to 63 of a-z, 0-9 and '-', not starting with '-'", text);
+    }
+}
+
+void config_check(struct load *load)
+{
+    const struct config *config = &load->loaded->config;
+    check_paths(load, config);
+    check_log(load, config);
+    check_http(load, config);
+    check_tenant(load, "bootstrap.tenant", config->first_tenant);
+    check_tenant(load, "protocols.tsa.tenant_id", config->tsa_tenant);
+    if (config->nats_allow_unsynced && config->nats_replicas < 3) {
+        config_refuse_key(load, "nats.allow_unsynced",
+                          "needs nats.replicas of 3 or more, so that another server has what one lost");
+    }
+}

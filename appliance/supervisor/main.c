@@ -1,0 +1,184 @@
+/* svc-appliance: starts and watches everything. Exit codes: 0, 1 failed, 2 refused, 3 self-test gate. */
+#include "appliance/base/config.h"
+#include "appliance/base/log.h"
+#include "appliance/base/secret.h"
+#include "appliance/supervisor/appliance.h"
+
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define DEFAULT_CONFIG "/etc/svc/svc.yaml"
+#define WHY_MAX        ((size_t)64 << 10)
+#define DOCS_MAX       ((size_t)256 << 10)
+
+static const char usage[] =
+    "usage: svc-appliance [COMMAND] [--config FILE] [--fips]\n"
+    "\n"
+    "  run                   start everything, watch it, stop it in order on SIGTERM (the default)\n"
+    "  rebuild               empty the read model and replay the event log; the appliance must be stopped\n"
+    "  token create --subject S --role R [--role R ...] [--ttl 720h] [--tenant T] [--json]\n"
+    "  token list [--tenant T] [--subject S] [--json]\n"
+    "  token revoke ID [--reason TEXT] [--tenant T] [--json]\n"
+    "  tenant create ID | tenant list [--json]\n"
+    "                        bearer tokens and tenants; the appliance must be running\n"
+    "  --check-config        print what resolved and whether the FIPS module is active, start nothing\n"
+    "  --print-config-docs   print docs/configuration.md\n"
+    "\n"
+    "  --config FILE         the configuration; without it " DEFAULT_CONFIG ", if there is one\n"
+    "  --fips                require the FIPS module (as SVC_FIPS=1 and fips.required do)\n"
+    "  --json                --check-config prints JSON\n"
+    "  --help, --version\n"
+    "\n"
+    "Exit codes: 0 fine, 1 failed, 2 configuration or arguments refused, 3 refused by the self-test gate.\n";
+
+struct options {
+    const char *config;
+    bool fips, json, check, docs;
+    const char *command; /* NULL = run */
+    int rest;            /* argv from here on belongs to the command, which svc-api carries out; 0 = none */
+};
+
+static bool is_api_command(const char *word)
+{
+    return strcmp(word, "token") == 0 || strcmp(word, "tenant") == 0;
+}
+
+/* Takes "--config FILE" out of argv from `start` on, so that it may stand anywhere. */
+static int take_config(int argc, char **argv, int start, struct options *options)
+{
+    int kept = start;
+    for (int i = start; i < argc; i++) {
+        if (strcmp(argv[i], "--config") == 0 && i + 1 < argc) {
+            options->config = argv[++i];
+        } else if (strncmp(argv[i], "--config=", 9) == 0) {
+            options->config = argv[i] + 9;
+        } else {
+            argv[kept++] = argv[i];
+        }
+    }
+    argv[kept] = NULL;
+    return kept;
+}
+
+static bool take_word(const char *word, struct options *options)
+{
+    if (strcmp(word, "--fips") == 0) {
+        options->fips = true;
+    } else if (strcmp(word, "--json") == 0) {
+        options->json = true;
+    } else if (strcmp(word, "--check-config") == 0) {
+        options->check = true;
+    } else if (strcmp(word, "--print-config-docs") == 0) {
+        options->docs = true;
+    } else if (options->command == NULL && (strcmp(word, "run") == 0 || strcmp(word, "rebuild") == 0)) {
+        options->command = word;
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static bool read_options(int argc, char **argv, struct options *options)
+{
+    for (int i = 1; i < argc; i++) {
+        if (options->command == NULL && is_api_command(argv[i])) {
+            options->command = argv[i];
+            options->rest = i;
+            return true;
+        }
+        if (!take_word(argv[i], options)) {
+            (void)fprintf(stderr, "svc-appliance: '%s' is not understood; svc-appliance --help lists what is\n",
+                          argv[i]);
+            return false;
+        }
+    }
+    return true;
+}
+
+static enum exit_code load(const struct options *options, char *path, struct config **ret_config)
+{
+    CLEANUP(buf_free) struct buf why = BUF_INIT(WHY_MAX);
+    const char *wanted = options->config;
+    if (wanted == NULL && access(DEFAULT_CONFIG, F_OK) == 0) {
+        wanted = DEFAULT_CONFIG;
+    }
+    /* The programs that we start have another working directory. */
+    if (wanted != NULL && realpath(wanted, path) == NULL) {
+        (void)fprintf(stderr, "svc-appliance: %s: no such configuration file\n", wanted);
+        return EXIT_REFUSED;
+    }
+    if (options->fips && setenv("SVC_FIPS", "true", 1) != 0) { /* reaches what we start, too */
+        return EXIT_FAILED;
+    }
+    if (FAULTED(config_load(wanted != NULL ? path : NULL, &why, ret_config))) {
+        (void)fprintf(stderr, "svc-appliance: configuration refused\n%.*s\n", (int)why.len, (const char *)why.at);
+        return EXIT_REFUSED;
+    }
+    enum log_level level = LOG_LEVEL_INFO;
+    enum log_format format = LOG_FORMAT_JSON;
+    IGNORE(log_level_parse((*ret_config)->log_level, &level));
+    IGNORE(log_format_parse((*ret_config)->log_format, &format));
+    log_setup("svc-appliance", level, format);
+    return EXIT_FINE;
+}
+
+static enum exit_code print_docs(void)
+{
+    CLEANUP(buf_free) struct buf out = BUF_INIT(DOCS_MAX);
+    if (FAULTED(config_print_docs(&out))) {
+        return EXIT_FAILED;
+    }
+    return fwrite(out.at, 1, out.len, stdout) == out.len && fflush(stdout) == 0 ? EXIT_FINE : EXIT_FAILED;
+}
+
+static enum exit_code dispatch(const struct options *options, int argc, char **argv, const struct appliance *appliance)
+{
+    if (options->check) {
+        return appliance_check_config(appliance, options->json);
+    }
+    if (geteuid() != 0) {
+        (void)fprintf(stderr, "svc-appliance: must be started as root: each part then runs as a user of its own\n");
+        return EXIT_REFUSED;
+    }
+    if (options->rest > 0) {
+        return appliance_api_command(appliance, argc - options->rest, argv + options->rest);
+    }
+    if (options->command != NULL && strcmp(options->command, "rebuild") == 0) {
+        return appliance_rebuild(appliance);
+    }
+    return appliance_run(appliance);
+}
+
+int main(int argc, char **argv)
+{
+    process_undumpable();
+    (void)signal(SIGPIPE, SIG_IGN);
+    if (argc >= 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
+        (void)fputs(usage, stdout);
+        return EXIT_FINE;
+    }
+    if (argc >= 2 && strcmp(argv[1], "--version") == 0) {
+        (void)printf("svc-appliance %s\n", SVC_VERSION);
+        return EXIT_FINE;
+    }
+    struct options options = { 0 };
+    argc = take_config(argc, argv, 1, &options);
+    if (!read_options(argc, argv, &options)) {
+        return EXIT_REFUSED;
+    }
+    if (options.docs) {
+        return (int)print_docs();
+    }
+    char path[PATH_MAX];
+    CLEANUP(config_freep) struct config *config = NULL;
+    enum exit_code loaded = load(&options, path, &config);
+    if (loaded != EXIT_FINE) {
+        return (int)loaded;
+    }
+    bool has_file = options.config != NULL || access(DEFAULT_CONFIG, F_OK) == 0;
+    struct appliance appliance = { .config = config, .config_path = has_file ? path : NULL };
+    return (int)dispatch(&options, argc, argv, &appliance);
+}

@@ -1,0 +1,38 @@
+/* svc-signer: the only process that loads the PKCS#11 module. `svc-signer --help` tells the rest. */
+#include "signer-pkcs11/broker/start.h"
+
+#include "appliance/base/secret.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char usage[] =
+    "usage: svc-signer --config FILE\n"
+    "       svc-signer --help | --version\n"
+    "\n"
+    "Opens the PKCS#11 token of the configuration and answers svc-api on signer.socket until SIGTERM. It holds no "
+    "other\n"
+    "socket, starts no program, and writes below signer.journal and the token's folder only. The PIN is read from\n"
+    "token.pin_file (mode 0600).\n"
+    "\n"
+    "exit code: 0 stopped as asked, 1 failed while running, 2 arguments or configuration refused,\n"
+    "           3 the power-on self-test refused\n";
+
+int main(int argc, char **argv)
+{
+    process_undumpable();
+    int code = 2;
+    if (argc == 2 && strcmp(argv[1], "--help") == 0) {
+        code = fputs(usage, stdout) >= 0 ? 0 : 1;
+    } else if (argc == 2 && strcmp(argv[1], "--version") == 0) {
+        code = puts("svc-signer " SVC_VERSION) >= 0 ? 0 : 1;
+    } else if (argc == 3 && strcmp(argv[1], "--config") == 0) {
+        code = signer_run(argv[2]);
+    } else {
+        (void)fputs(usage, stderr);
+    }
+    (void)fflush(stdout);
+    /* Without exit handlers: modules are known to crash in theirs, and everything that matters is closed. */
+    _exit(code);
+}

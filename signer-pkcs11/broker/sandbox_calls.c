@@ -1,0 +1,211 @@
+#include "signer-pkcs11/broker/sandbox.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <seccomp.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+
+/* What a running signer does: frames, journal, token files, threads, memory, time. */
+static const int allowed[] = {
+    /* files that are open, and files of journal and token */
+    SCMP_SYS(read),
+    SCMP_SYS(readv),
+    SCMP_SYS(pread64),
+    SCMP_SYS(write),
+    SCMP_SYS(writev),
+    SCMP_SYS(pwrite64),
+    SCMP_SYS(lseek),
+    SCMP_SYS(close),
+    SCMP_SYS(fstat),
+    SCMP_SYS(newfstatat),
+    SCMP_SYS(stat),
+    SCMP_SYS(lstat),
+    SCMP_SYS(statx),
+    SCMP_SYS(open),
+    SCMP_SYS(openat),
+    SCMP_SYS(fcntl),
+    SCMP_SYS(flock),
+    SCMP_SYS(ftruncate),
+    SCMP_SYS(fsync),
+    SCMP_SYS(fdatasync),
+    SCMP_SYS(getdents64),
+    SCMP_SYS(rename),
+    SCMP_SYS(renameat),
+    SCMP_SYS(renameat2),
+    SCMP_SYS(unlink),
+    SCMP_SYS(unlinkat),
+    SCMP_SYS(mkdir),
+    SCMP_SYS(mkdirat),
+    SCMP_SYS(rmdir),
+    SCMP_SYS(access),
+    SCMP_SYS(faccessat),
+    SCMP_SYS(faccessat2),
+    SCMP_SYS(readlink),
+    SCMP_SYS(readlinkat),
+    SCMP_SYS(getcwd),
+    SCMP_SYS(umask),
+    SCMP_SYS(fstatfs),
+    /* the listening socket and its connections */
+    SCMP_SYS(accept4),
+    SCMP_SYS(recvfrom),
+    SCMP_SYS(recvmsg),
+    SCMP_SYS(sendto),
+    SCMP_SYS(sendmsg),
+    SCMP_SYS(shutdown),
+    SCMP_SYS(getsockopt),
+    SCMP_SYS(poll),
+    SCMP_SYS(ppoll),
+    /* memory; making it executable is decided below */
+    SCMP_SYS(munmap),
+    SCMP_SYS(mremap),
+    SCMP_SYS(madvise),
+    SCMP_SYS(brk),
+    SCMP_SYS(mlock),
+    SCMP_SYS(mlock2),
+    SCMP_SYS(munlock),
+    SCMP_SYS(membarrier),
+    /* threads and signals */
+    SCMP_SYS(futex),
+    SCMP_SYS(set_robust_list),
+    SCMP_SYS(rseq),
+    SCMP_SYS(sched_yield),
+    SCMP_SYS(sched_getaffinity),
+    SCMP_SYS(gettid),
+    SCMP_SYS(getpid),
+    SCMP_SYS(tgkill),
+    SCMP_SYS(exit),
+    SCMP_SYS(exit_group),
+    SCMP_SYS(restart_syscall),
+    SCMP_SYS(rt_sigaction),
+    SCMP_SYS(rt_sigprocmask),
+    SCMP_SYS(rt_sigreturn),
+    SCMP_SYS(sigaltstack),
+    /* time, randomness, who am I */
+    SCMP_SYS(clock_gettime),
+    SCMP_SYS(clock_getres),
+    SCMP_SYS(clock_nanosleep),
+    SCMP_SYS(nanosleep),
+    SCMP_SYS(gettimeofday),
+    SCMP_SYS(time),
+    SCMP_SYS(getrusage),
+    SCMP_SYS(getrandom),
+    SCMP_SYS(getuid),
+    SCMP_SYS(geteuid),
+    SCMP_SYS(getgid),
+    SCMP_SYS(getegid),
+    SCMP_SYS(getppid),
+    SCMP_SYS(uname),
+    SCMP_SYS(sysinfo),
+};
+
+/* What the client libraries of network and card HSMs do beside that. */
+static const int allowed_module[] = {
+    SCMP_SYS(socket),        SCMP_SYS(socketpair), SCMP_SYS(connect),    SCMP_SYS(getsockname), SCMP_SYS(getpeername),
+    SCMP_SYS(setsockopt),    SCMP_SYS(sendmmsg),   SCMP_SYS(recvmmsg),   SCMP_SYS(select),      SCMP_SYS(pselect6),
+    SCMP_SYS(epoll_create1), SCMP_SYS(epoll_ctl),  SCMP_SYS(epoll_wait), SCMP_SYS(epoll_pwait), SCMP_SYS(eventfd2),
+    SCMP_SYS(pipe),          SCMP_SYS(pipe2),      SCMP_SYS(dup),        SCMP_SYS(dup2),        SCMP_SYS(dup3),
+    SCMP_SYS(ioctl),         SCMP_SYS(mmap),       SCMP_SYS(mprotect),   SCMP_SYS(shmget),      SCMP_SYS(shmat),
+    SCMP_SYS(shmdt),         SCMP_SYS(shmctl),     SCMP_SYS(semget),     SCMP_SYS(semop),       SCMP_SYS(semctl),
+    SCMP_SYS(semtimedop),    SCMP_SYS(chmod),      SCMP_SYS(fchmod),     SCMP_SYS(getgroups),
+};
+
+/* Nothing in this process ever wants these: whoever calls them has taken it over. */
+static const int deadly[] = {
+    SCMP_SYS(execve),
+    SCMP_SYS(execveat),
+    SCMP_SYS(ptrace),
+    SCMP_SYS(process_vm_readv),
+    SCMP_SYS(process_vm_writev),
+    SCMP_SYS(bpf),
+    SCMP_SYS(perf_event_open),
+    SCMP_SYS(userfaultfd),
+    SCMP_SYS(io_uring_setup),
+    SCMP_SYS(init_module),
+    SCMP_SYS(finit_module),
+    SCMP_SYS(delete_module),
+    SCMP_SYS(kexec_load),
+    SCMP_SYS(kexec_file_load),
+    SCMP_SYS(mount),
+    SCMP_SYS(umount2),
+    SCMP_SYS(pivot_root),
+    SCMP_SYS(chroot),
+    SCMP_SYS(setns),
+    SCMP_SYS(unshare),
+    SCMP_SYS(setuid),
+    SCMP_SYS(setgid),
+    SCMP_SYS(setreuid),
+    SCMP_SYS(setregid),
+    SCMP_SYS(setresuid),
+    SCMP_SYS(setresgid),
+    SCMP_SYS(capset),
+    SCMP_SYS(keyctl),
+    SCMP_SYS(add_key),
+    SCMP_SYS(request_key),
+    SCMP_SYS(memfd_create),
+    SCMP_SYS(pidfd_getfd),
+    SCMP_SYS(process_madvise),
+    SCMP_SYS(reboot),
+};
+
+/* PR_SET_VMA names memory (malloc and sanitizers do); its number is newer than some headers. */
+#define PRCTL_SET_VMA 0x53564d41
+
+static int add_all(scmp_filter_ctx filter, uint32_t action, const int *calls, size_t count)
+{
+    int rc = 0;
+    for (size_t i = 0; i < count && rc == 0; i++) {
+        rc = seccomp_rule_add_array(filter, action, calls[i], 0, NULL);
+    }
+    return rc;
+}
+
+static int add_one(scmp_filter_ctx filter, int call, struct scmp_arg_cmp argument)
+{
+    return seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, call, 1, &argument);
+}
+
+/* Calls that are fine with some arguments only. */
+static int add_conditional(scmp_filter_ctx filter, enum sandbox_profile profile)
+{
+    int rc = add_one(filter, SCMP_SYS(clone), SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, CLONE_THREAD));
+    /* Its flags are in memory where no filter sees them; the C library falls back to clone. */
+    rc = rc != 0 ? rc : seccomp_rule_add_array(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0, NULL);
+    rc = rc != 0 ? rc : add_one(filter, SCMP_SYS(prctl), SCMP_A0(SCMP_CMP_EQ, PR_SET_NAME));
+    rc = rc != 0 ? rc : add_one(filter, SCMP_SYS(prctl), SCMP_A0(SCMP_CMP_EQ, PR_GET_NAME));
+    rc = rc != 0 ? rc : add_one(filter, SCMP_SYS(prctl), SCMP_A0(SCMP_CMP_EQ, PRCTL_SET_VMA));
+    rc = rc != 0 ? rc : add_one(filter, SCMP_SYS(prlimit64), SCMP_A2(SCMP_CMP_EQ, 0));
+    if (profile == SANDBOX_SOFTHSM) {
+        rc = rc != 0 ? rc : add_one(filter, SCMP_SYS(mmap), SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
+        rc = rc != 0 ? rc : add_one(filter, SCMP_SYS(mprotect), SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
+    }
+    return rc;
+}
+
+static int build(scmp_filter_ctx filter, enum sandbox_profile profile)
+{
+    int rc = seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
+    rc = rc != 0 ? rc : seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 1);
+    rc = rc != 0 ? rc : add_all(filter, SCMP_ACT_ALLOW, allowed, COUNT_OF(allowed));
+    rc = rc != 0 ? rc : add_all(filter, SCMP_ACT_KILL_PROCESS, deadly, COUNT_OF(deadly));
+    if (profile == SANDBOX_MODULE) {
+        rc = rc != 0 ? rc : add_all(filter, SCMP_ACT_ALLOW, allowed_module, COUNT_OF(allowed_module));
+    }
+    return rc != 0 ? rc : add_conditional(filter, profile);
+}
+
+struct fault sandbox_calls(enum sandbox_profile profile, struct buf *why)
+{
+    scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ERRNO(EPERM));
+    int rc = filter == NULL ? -ENOMEM : build(filter, profile);
+    rc = rc != 0 ? rc : seccomp_load(filter);
+    seccomp_release(filter);
+    if (rc != 0) {
+        char reason[64];
+        if (why != NULL) {
+            IGNORE(buf_printf(why, "cannot enter the system call filter: %s", strerror_r(-rc, reason, sizeof(reason))));
+        }
+        return FAULT(INTERNAL);
+    }
+    return OK;
+}

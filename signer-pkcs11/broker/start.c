@@ -1,0 +1,300 @@
+#include "signer-pkcs11/broker/start.h"
+
+#include "appliance/base/file.h"
+#include "appliance/base/log.h"
+#include "fips/fips.h"
+#include "signer-pkcs11/broker/broker.h"
+#include "signer-pkcs11/broker/post.h"
+#include "signer-pkcs11/broker/sandbox.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#define SOFTHSM_MODULE "/usr/lib/softhsm/libsofthsm2.so"
+#define PATH_SIZE      4096
+#define DRAIN_NS       (5 * NS_PER_S)
+
+enum exit_code { EXIT_STOPPED = 0, EXIT_FAILED = 1, EXIT_REFUSED = 2, EXIT_SELF_TEST = 3 };
+
+struct signer {
+    struct config *config;
+    struct secret *pin;
+    struct journal *journal;
+    struct token *token;
+    struct broker *broker;
+    struct buf why; /* one line about what failed */
+    char module[PATH_SIZE], module_folder[PATH_SIZE], token_folder[PATH_SIZE], softhsm_conf[PATH_SIZE];
+    char socket_folder[PATH_SIZE], fips_folder[PATH_SIZE];
+    enum sandbox_profile profile;
+    int listener, signals;
+};
+
+/* The failure's record and the exit code that goes with it. */
+static enum exit_code give_up(const struct signer *signer, const char *event, struct fault fault, enum exit_code code)
+{
+    char line[1024];
+    (void)snprintf(line, sizeof(line), "%.*s", (int)signer->why.len,
+                   signer->why.at != NULL ? (const char *)signer->why.at : "");
+    log_write(ERROR, event, LOG_TEXT("code", fault_row(fault.code)->text),
+              LOG_TEXT("detail", line[0] != 0 ? line : fault_row(fault.code)->title));
+    return code;
+}
+
+/* ---- configuration ---- */
+
+static bool join(char out[PATH_SIZE], const char *folder, const char *name)
+{
+    int len = snprintf(out, PATH_SIZE, "%s%s", folder, name);
+    return len > 0 && len < PATH_SIZE;
+}
+
+static void folder_of(const char *path, char out[PATH_SIZE])
+{
+    (void)snprintf(out, PATH_SIZE, "%s", path);
+    char *slash = strrchr(out, '/');
+    if (slash == NULL) {
+        (void)snprintf(out, PATH_SIZE, ".");
+    } else {
+        slash[slash == out ? 1 : 0] = 0;
+    }
+}
+
+/* The value of `directories.tokendir` in SoftHSM's own configuration; "" when there is none. */
+static void read_tokendir(const char *conf, char out[PATH_SIZE])
+{
+    static const char key[] = "directories.tokendir";
+    CLEANUP(buf_free) struct buf text = BUF_INIT(65536);
+    const char *line = NULL;
+    out[0] = 0;
+    if (FAULTED(file_read(conf, &text)) || FAULTED(buf_cstr(&text, &line))) {
+        return;
+    }
+    for (; line != NULL && *line != 0; line = strchr(line, '\n')) {
+        line += strspn(line, " \t\n");
+        if (strncmp(line, key, sizeof(key) - 1) != 0) {
+            continue;
+        }
+        const char *value = line + sizeof(key) - 1;
+        value += strspn(value, " \t=");
+        (void)snprintf(out, PATH_SIZE, "%.*s", (int)strcspn(value, " \t\r\n#"), value);
+    }
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t len = strlen(text), end_len = strlen(end);
+    return len >= end_len && strcmp(text + len - end_len, end) == 0;
+}
+
+/* Which module, which sandbox goes with it, and which folders it may write. */
+static struct fault find_places(struct signer *signer)
+{
+    const struct config *config = signer->config;
+    bool embedded = config->token_module[0] == 0;
+    REQUIRE(join(signer->module, embedded ? SOFTHSM_MODULE : config->token_module, ""), TOO_LARGE);
+    REQUIRE(join(signer->fips_folder, config->data_dir, "/fips"), TOO_LARGE);
+    folder_of(signer->module, signer->module_folder);
+    folder_of(config->signer_socket, signer->socket_folder);
+    signer->profile = ends_with(signer->module, "/libsofthsm2.so") ? SANDBOX_SOFTHSM : SANDBOX_MODULE;
+    if (signer->profile != SANDBOX_SOFTHSM) {
+        return OK;
+    }
+    const char *conf = getenv("SOFTHSM2_CONF");
+    if (conf == NULL && embedded) {
+        REQUIRE(join(signer->softhsm_conf, config->data_dir, "/softhsm/softhsm2.conf"), TOO_LARGE);
+        REQUIRE(setenv("SOFTHSM2_CONF", signer->softhsm_conf, 1) == 0, NO_MEMORY);
+    } else {
+        REQUIRE(join(signer->softhsm_conf, conf != NULL ? conf : "/etc/softhsm/softhsm2.conf", ""), TOO_LARGE);
+    }
+    read_tokendir(signer->softhsm_conf, signer->token_folder);
+    return OK;
+}
+
+static enum exit_code load_config(struct signer *signer, const char *path)
+{
+    enum log_level level = LOG_LEVEL_INFO;
+    enum log_format format = LOG_FORMAT_JSON;
+    struct fault fault = config_load(path, &signer->why, &signer->config);
+    if (FAULTED(fault)) {
+        return give_up(signer, "configuration_refused", fault, EXIT_REFUSED);
+    }
+    IGNORE(log_level_parse(signer->config->log_level, &level));
+    IGNORE(log_format_parse(signer->config->log_format, &format));
+    log_setup("svc-signer", level, format);
+    fault = find_places(signer);
+    if (FAULTED(fault)) {
+        IGNORE(buf_text(&signer->why, "a path of the configuration is too long"));
+        return give_up(signer, "configuration_refused", fault, EXIT_REFUSED);
+    }
+    fault = secret_from_file(signer->config->token_pin_file, &signer->pin);
+    if (FAULTED(fault)) {
+        IGNORE(buf_printf(&signer->why,
+                          "token.pin_file %s must be a regular file with the PIN, mode 0600, of this user",
+                          signer->config->token_pin_file));
+        return give_up(signer, "pin_refused", fault, EXIT_REFUSED);
+    }
+    return EXIT_STOPPED;
+}
+
+/* ---- start ---- */
+
+static struct fault restrict_files(struct signer *signer)
+{
+    int abi = 0;
+    const struct sandbox_files files = {
+        .profile = signer->profile,
+        .journal = signer->config->signer_journal,
+        .token = signer->token_folder[0] != 0 ? signer->token_folder : NULL,
+        .socket = signer->socket_folder,
+        .read = { signer->fips_folder, signer->module_folder,
+                  signer->softhsm_conf[0] != 0 ? signer->softhsm_conf : NULL },
+    };
+    TRY(sandbox_files(&files, &signer->why, &abi));
+    if (abi == 0) {
+        log_write(WARN, "landlock_missing",
+                  LOG_TEXT("detail", "this kernel has no Landlock: file rights alone decide "
+                                     "what the signer may write"));
+    } else {
+        log_write(INFO, "landlock_active", LOG_INT("abi", abi),
+                  LOG_TEXT("profile", signer->profile == SANDBOX_SOFTHSM ? "softhsm" : "module"));
+    }
+    return OK;
+}
+
+static struct fault open_journal(struct signer *signer)
+{
+    uint64_t cut = 0;
+    TRY(journal_open(signer->config->signer_journal, &signer->why, &cut, &signer->journal));
+    if (cut > 0) {
+        log_write(WARN, "journal_tail_cut", LOG_INT("bytes", cut));
+    }
+    log_write(INFO, "journal_open", LOG_INT("bytes", journal_bytes(signer->journal)));
+    return OK;
+}
+
+static enum exit_code open_token(struct signer *signer)
+{
+    struct fault fault = token_open(signer->config, signer->module, signer->pin, &signer->why, &signer->token);
+    if (FAULTED(fault)) {
+        return give_up(signer, "token_refused", fault, EXIT_FAILED);
+    }
+    CLEANUP(buf_free) struct buf tested = BUF_INIT(256);
+    fault = post_run(signer->token, &signer->why, &tested);
+    if (FAULTED(fault)) {
+        return give_up(signer, "self_test_refused", fault, EXIT_SELF_TEST);
+    }
+    const char *names = "";
+    IGNORE(buf_cstr(&tested, &names));
+    struct token_status status = { 0 };
+    token_status(signer->token, &status);
+    log_write(INFO, "token_open", LOG_TEXT("label", status.label), LOG_TEXT("model", status.model),
+              LOG_TEXT("serial", status.serial), LOG_TEXT("self_tests", names));
+    return EXIT_STOPPED;
+}
+
+static struct fault signals_open(int *ret_fd)
+{
+    sigset_t set;
+    BUG_IF(sigemptyset(&set) != 0 || sigaddset(&set, SIGTERM) != 0 || sigaddset(&set, SIGINT) != 0);
+    BUG_IF(pthread_sigmask(SIG_BLOCK, &set, NULL) != 0);
+    BUG_IF(signal(SIGPIPE, SIG_IGN) == SIG_ERR);
+    *ret_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    REQUIRE(*ret_fd >= 0, IO);
+    return OK;
+}
+
+/* Opens everything but the door. */
+static enum exit_code prepare(struct signer *signer)
+{
+    struct fault fault = signals_open(&signer->signals);
+    if (FAULTED(fault)) {
+        return give_up(signer, "signals_refused", fault, EXIT_FAILED);
+    }
+    fault = fips_start(signer->config, &signer->why);
+    if (FAULTED(fault)) {
+        return give_up(signer, "fips_refused", fault, EXIT_SELF_TEST);
+    }
+    buf_clear(&signer->why);
+    fault = file_make_dirs(signer->socket_folder, 0750); /* the sandbox knows folders only that are there */
+    if (!FAULTED(fault)) {
+        fault = file_make_dirs(signer->config->signer_journal, 0700);
+    }
+    if (FAULTED(fault)) {
+        IGNORE(buf_printf(&signer->why, "cannot make %s or %s", signer->socket_folder, signer->config->signer_journal));
+        return give_up(signer, "folders_refused", fault, EXIT_FAILED);
+    }
+    fault = restrict_files(signer);
+    if (FAULTED(fault)) {
+        return give_up(signer, "sandbox_refused", fault, EXIT_FAILED);
+    }
+    fault = open_journal(signer);
+    if (FAULTED(fault)) {
+        return give_up(signer, "journal_refused", fault, EXIT_FAILED);
+    }
+    return open_token(signer);
+}
+
+/* The door, and the last lock before it opens. */
+static enum exit_code open_door(struct signer *signer, const struct askers *askers)
+{
+    struct fips_posture posture;
+    fips_posture(&posture);
+    const struct broker_parts parts = { .config = signer->config,
+                                        .token = signer->token,
+                                        .journal = signer->journal,
+                                        .askers = *askers,
+                                        .fips_active = posture.module_active,
+                                        .self_test_passed = true };
+    struct fault fault = broker_new(&parts, &signer->broker);
+    if (!FAULTED(fault)) {
+        fault = broker_listen(signer->config, &signer->why, &signer->listener);
+    }
+    if (FAULTED(fault)) {
+        return give_up(signer, "socket_refused", fault, EXIT_FAILED);
+    }
+    fault = sandbox_calls(signer->profile, &signer->why);
+    if (FAULTED(fault)) {
+        return give_up(signer, "sandbox_refused", fault, EXIT_FAILED);
+    }
+    log_write(INFO, "listening", LOG_TEXT("socket", signer->config->signer_socket),
+              LOG_INT("sessions", signer->config->signer_sessions), LOG_INT("locked_memory", secret_arena_locked()),
+              LOG_INT("fips_active", posture.module_active));
+    return EXIT_STOPPED;
+}
+
+/* ---- end ---- */
+
+/* In-flight requests first, then the journal; the token last, because a module may hang. */
+static enum exit_code stop(struct signer *signer, struct fault served)
+{
+    fd_close(signer->listener);
+    bool drained = broker_drain(signer->broker, clock_mono() + DRAIN_NS);
+    log_write(INFO, "stopped", LOG_TEXT("drained", drained ? "yes" : "no"));
+    if (drained && !FAULTED(served)) {
+        broker_free(signer->broker);
+        journal_close(signer->journal);
+        token_close(signer->token);
+    }
+    return FAULTED(served) ? EXIT_FAILED : EXIT_STOPPED;
+}
+
+int signer_run(const char *config_path)
+{
+    static struct signer signer = { .why = BUF_INIT(1024), .listener = -1, .signals = -1 };
+    struct askers askers;
+    log_setup("svc-signer", LOG_LEVEL_INFO, LOG_FORMAT_JSON);
+    askers_look_up(&askers);
+    enum exit_code code = load_config(&signer, config_path);
+    if (code == EXIT_STOPPED) {
+        code = prepare(&signer);
+    }
+    if (code == EXIT_STOPPED) {
+        code = open_door(&signer, &askers);
+    }
+    if (code == EXIT_STOPPED) {
+        code = stop(&signer, broker_serve(signer.broker, signer.listener, signer.signals));
+    }
+    return (int)code; /* what is left open ends with the process, see main() */
+}
