@@ -8,7 +8,8 @@
 
 DEFINE_FREEP(OSSL_LIB_CTX, OSSL_LIB_CTX_free)
 
-/* Written by fips_start before threads; later only `error` and the posture's self_test_passed may change, under lock. */
+/* Written by fips_start before threads; later only `error` and the posture's self_test_passed may change, under lock.
+ */
 static struct {
     pthread_mutex_t lock;
     bool started;

@@ -15,8 +15,8 @@
 
 struct fips_posture {
     bool required, module_active, self_test_passed;
-    char module[64];  /* "OpenSSL FIPS Provider" */
-    char version[32]; /* of the module */
+    char module[64];   /* "OpenSSL FIPS Provider" */
+    char version[32];  /* of the module */
     char standard[16]; /* "FIPS 140-3" */
 };
 

@@ -31,7 +31,7 @@ struct kat_gcm {
 };
 struct kat_ecdsa {
     const char *group, *digest;
-    struct span point, scalar; /* 0x04 || X || Y, and the private key, big-endian */
+    struct span point, scalar;      /* 0x04 || X || Y, and the private key, big-endian */
     struct span message, signature; /* DER */
 };
 struct kat_rsa {

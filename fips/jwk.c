@@ -188,8 +188,7 @@ static struct fault ec_key(const struct jwk_members *members, EVP_PKEY **ret_key
     REQUIRE(!FAULTED(base64url_decode(span_text(members->x), &point)) && point.len == 1 + width, JWS_FORMAT);
     REQUIRE(!FAULTED(base64url_decode(span_text(members->y), &point)) && point.len == 1 + 2 * width, JWS_FORMAT);
     CLEANUP(OSSL_PARAM_BLD_freep) OSSL_PARAM_BLD *build = OSSL_PARAM_BLD_new();
-    REQUIRE(build != NULL &&
-                OSSL_PARAM_BLD_push_utf8_string(build, OSSL_PKEY_PARAM_GROUP_NAME, members->crv, 0) == 1 &&
+    REQUIRE(build != NULL && OSSL_PARAM_BLD_push_utf8_string(build, OSSL_PKEY_PARAM_GROUP_NAME, members->crv, 0) == 1 &&
                 OSSL_PARAM_BLD_push_octet_string(build, OSSL_PKEY_PARAM_PUB_KEY, point.at, point.len) == 1,
             NO_MEMORY);
     return build_key("EC", build, ret_key);
@@ -237,9 +236,10 @@ static struct fault key_of(struct op *op, const struct jwk_members *members, EVP
     }
     char reason[256];
     crypto_last_error(reason, sizeof(reason));
-    fault = op_fail(op, fault,
-                    "a JWK is not a usable public key: kty EC (P-256, P-384) with x and y, or RSA (2048 to 4096 bits) with "
-                    "n and e");
+    fault =
+        op_fail(op, fault,
+                "a JWK is not a usable public key: kty EC (P-256, P-384) with x and y, or RSA (2048 to 4096 bits) with "
+                "n and e");
     op_note_log(op, "OpenSSL: %s", reason);
     return fault;
 }

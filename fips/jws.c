@@ -180,7 +180,8 @@ static struct fault pick_key(struct op *op, const struct jws_header *header, con
                        header->kid != NULL ? header->kid : "", keys->count);
     }
     if (strcmp(found->alg, header->alg) != 0) {
-        return op_fail(op, FAULT(JWS_KEY), "the JWS says alg \"%s\", its pinned key is for %s", header->alg, found->alg);
+        return op_fail(op, FAULT(JWS_KEY), "the JWS says alg \"%s\", its pinned key is for %s", header->alg,
+                       found->alg);
     }
     *ret_key = found;
     return OK;
@@ -206,8 +207,10 @@ static struct fault verify_bytes(struct op *op, const struct jwk *jwk, struct sp
     if (EVP_DigestVerify(ctx, signature.at, signature.len, message.at, message.len) != 1) {
         char reason[256];
         crypto_last_error(reason, sizeof(reason));
-        struct fault fault = op_fail(op, FAULT(JWS_SIGNATURE), "the signature was not made by the pinned key \"%s\" over "
-                                     "these bytes", jwk->kid);
+        struct fault fault = op_fail(op, FAULT(JWS_SIGNATURE),
+                                     "the signature was not made by the pinned key \"%s\" over "
+                                     "these bytes",
+                                     jwk->kid);
         op_note_log(op, "OpenSSL: %s", reason);
         return fault;
     }

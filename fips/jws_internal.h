@@ -6,9 +6,9 @@
 
 struct jws_algorithm {
     const char *name;
-    const char *curve;  /* NULL: RSA */
+    const char *curve; /* NULL: RSA */
     const char *digest;
-    size_t coordinate;  /* bytes of r and of s; 0 for RSA */
+    size_t coordinate; /* bytes of r and of s; 0 for RSA */
     bool pss;
 };
 

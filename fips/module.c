@@ -21,13 +21,34 @@ static const uint8_t integrity_key[] = {
 
 /* What `openssl fipsinstall -pedantic` switches on: an unapproved use is an error, not only an indicator. */
 static const char *const approved_only[] = {
-    "conditional-errors",     "security-checks",        "hmac-key-check",           "kmac-key-check",
-    "tls1-prf-ems-check",     "no-short-mac",           "drbg-no-trunc-md",         "signature-digest-check",
-    "hkdf-digest-check",      "tls13-kdf-digest-check", "tls1-prf-digest-check",    "sshkdf-digest-check",
-    "sskdf-digest-check",     "x963kdf-digest-check",   "dsa-sign-disabled",        "tdes-encrypt-disabled",
-    "rsa-pkcs15-pad-disabled", "rsa-pss-saltlen-check", "rsa-sign-x931-pad-disabled", "hkdf-key-check",
-    "kbkdf-key-check",        "tls13-kdf-key-check",    "tls1-prf-key-check",       "sshkdf-key-check",
-    "sskdf-key-check",        "x963kdf-key-check",      "x942kdf-key-check",        "pbkdf2-lower-bound-check",
+    "conditional-errors",
+    "security-checks",
+    "hmac-key-check",
+    "kmac-key-check",
+    "tls1-prf-ems-check",
+    "no-short-mac",
+    "drbg-no-trunc-md",
+    "signature-digest-check",
+    "hkdf-digest-check",
+    "tls13-kdf-digest-check",
+    "tls1-prf-digest-check",
+    "sshkdf-digest-check",
+    "sskdf-digest-check",
+    "x963kdf-digest-check",
+    "dsa-sign-disabled",
+    "tdes-encrypt-disabled",
+    "rsa-pkcs15-pad-disabled",
+    "rsa-pss-saltlen-check",
+    "rsa-sign-x931-pad-disabled",
+    "hkdf-key-check",
+    "kbkdf-key-check",
+    "tls13-kdf-key-check",
+    "tls1-prf-key-check",
+    "sshkdf-key-check",
+    "sskdf-key-check",
+    "x963kdf-key-check",
+    "x942kdf-key-check",
+    "pbkdf2-lower-bound-check",
     "ecdh-cofactor-check",
 };
 
@@ -85,10 +106,11 @@ struct fault fips_module_check(const char *path, const char *pin, struct fips_mo
     char text[2 * SHA256_LEN + 1];
     hex_text(SPAN_ARRAY(sha), text, sizeof(text));
     if (strcmp(text, pin) != 0) {
-        TRY(buf_printf(detail,
-                       "FIPS module %s: its SHA-256 is %s, this build trusts %s; reinstall openssl-provider-fips of the "
-                       "version that this build was made with",
-                       path, text, pin));
+        TRY(buf_printf(
+            detail,
+            "FIPS module %s: its SHA-256 is %s, this build trusts %s; reinstall openssl-provider-fips of the "
+            "version that this build was made with",
+            path, text, pin));
         return FAULT(FIPS_SELF_TEST);
     }
     hex_text(SPAN_ARRAY(mac), module.mac, sizeof(module.mac));
@@ -107,8 +129,9 @@ static int on_self_test(const OSSL_PARAM params[], void *arg)
     const char *type_text = NULL;
     const char *what_text = NULL;
     if (phase != NULL && type != NULL && what != NULL && OSSL_PARAM_get_utf8_string_ptr(phase, &phase_text) == 1 &&
-        OSSL_PARAM_get_utf8_string_ptr(type, &type_text) == 1 && OSSL_PARAM_get_utf8_string_ptr(what, &what_text) == 1 &&
-        strcmp(phase_text, OSSL_SELF_TEST_PHASE_FAIL) == 0 && failed[0] == '\0') {
+        OSSL_PARAM_get_utf8_string_ptr(type, &type_text) == 1 &&
+        OSSL_PARAM_get_utf8_string_ptr(what, &what_text) == 1 && strcmp(phase_text, OSSL_SELF_TEST_PHASE_FAIL) == 0 &&
+        failed[0] == '\0') {
         (void)snprintf(failed, 64, "%s %s", type_text, what_text);
     }
     return 1;
@@ -163,15 +186,16 @@ struct fault fips_module_load(const struct fips_module *module, OSSL_LIB_CTX *li
     if (provider == NULL) {
         crypto_last_error(reason, sizeof(reason));
         TRY(buf_printf(detail, "FIPS module %s/%s.so: %s%s: %s; reinstall openssl-provider-fips and start again",
-                       module->folder, module->name, failed[0] != '\0' ? "self-test failed: " : "not activated",
-                       failed, reason));
+                       module->folder, module->name, failed[0] != '\0' ? "self-test failed: " : "not activated", failed,
+                       reason));
         return FAULT(FIPS_SELF_TEST);
     }
     struct fips_posture posture = *ret_posture;
     if (OSSL_PROVIDER_self_test(provider) != 1 || OSSL_PROVIDER_available(libctx, module->name) != 1 ||
         FAULTED(describe(provider, &posture))) {
         crypto_last_error(reason, sizeof(reason));
-        TRY(buf_printf(detail, "FIPS module %s/%s.so: loaded but not running: %s", module->folder, module->name, reason));
+        TRY(buf_printf(detail, "FIPS module %s/%s.so: loaded but not running: %s", module->folder, module->name,
+                       reason));
         return FAULT(FIPS_INACTIVE);
     }
     posture.module_active = true;

@@ -21,8 +21,8 @@ struct fault kat_hmac_run(OSSL_LIB_CTX *libctx, const struct kat_digest *vector,
 {
     uint8_t made[EVP_MAX_MD_SIZE];
     size_t len = 0;
-    REQUIRE(EVP_Q_mac(libctx, "HMAC", NULL, vector->name, NULL, key.at, key.len, vector->message.at, vector->message.len,
-                      made, sizeof(made), &len) != NULL,
+    REQUIRE(EVP_Q_mac(libctx, "HMAC", NULL, vector->name, NULL, key.at, key.len, vector->message.at,
+                      vector->message.len, made, sizeof(made), &len) != NULL,
             CRYPTO);
     REQUIRE(secret_equal(span_of(made, len), vector->expected), FIPS_SELF_TEST);
     return OK;
@@ -109,7 +109,8 @@ struct fault kat_run(OSSL_LIB_CTX *libctx, const struct kat_vectors *vectors, st
     }
     char reason[256];
     crypto_last_error(reason, sizeof(reason));
-    TRY(buf_printf(detail, "known-answer test failed: %s%s%s; do not use this machine's cryptography, reinstall OpenSSL",
-                   name, reason[0] != '\0' ? ": " : "", reason));
+    TRY(buf_printf(detail,
+                   "known-answer test failed: %s%s%s; do not use this machine's cryptography, reinstall OpenSSL", name,
+                   reason[0] != '\0' ? ": " : "", reason));
     return FAULT(FIPS_SELF_TEST);
 }

@@ -263,7 +263,7 @@ static const uint8_t rsa_pss[] = {
 };
 /* clang-format on */
 
-#define TEXT(t) { (const uint8_t *)(t), sizeof(t) - 1 }
+#define TEXT(t)  { (const uint8_t *)(t), sizeof(t) - 1 }
 #define BYTES(a) { (a), sizeof(a) }
 
 const struct kat_vectors kat_vectors = {

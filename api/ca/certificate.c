@@ -123,7 +123,8 @@ static struct fault add_key_ids(const struct issuance *in)
 static struct fault add_extensions(const struct issuance *in)
 {
     const struct certificate_profile *profile = in->profile;
-    TRY(add_extension(in, NID_basic_constraints, profile->authority ? "critical,CA:TRUE,pathlen:0" : "critical,CA:FALSE"));
+    TRY(add_extension(in, NID_basic_constraints,
+                      profile->authority ? "critical,CA:TRUE,pathlen:0" : "critical,CA:FALSE"));
     TRY(add_extension(in, NID_key_usage,
                       profile->authority ? "critical,keyCertSign,cRLSign" : "critical,digitalSignature"));
     if (profile->extended_usage != NULL) {
@@ -166,8 +167,7 @@ static struct fault sign(const struct issuance *in, const struct certificate_iss
     TRY(svc_pkey_new(crypto_context(), &issuer->key, issuer->spki, &key));
     const char *digest = EVP_PKEY_get_bits(public) == 384 ? "SHA384" : "SHA256";
     svc_provider_bind(in->op, (struct uuid){ 0 });
-    bool signed_now = ctx != NULL &&
-                      EVP_DigestSignInit_ex(ctx, NULL, digest, crypto_context(), NULL, key, NULL) == 1 &&
+    bool signed_now = ctx != NULL && EVP_DigestSignInit_ex(ctx, NULL, digest, crypto_context(), NULL, key, NULL) == 1 &&
                       X509_sign_ctx(in->made, ctx) > 0;
     svc_provider_unbind();
     if (!signed_now) {

@@ -1,16 +1,18 @@
 #include "api/codesign/internal.h"
 
-const struct metric codesign_operations_total = {
-    .name = "svc_codesign_operations_total",
-    .kind = METRIC_COUNTER,
-    .help = "Tries of code-signing commands by result: completed, failed, repeated (will be tried again).",
-    .labels = { "result" },
-};
-const struct metric codesign_sign_seconds = {
-    .name = "svc_codesign_sign_seconds",
-    .kind = METRIC_HISTOGRAM,
-    .help = "Time of the signer's part of a code signing.",
-    .labels = { "algorithm" },
+const struct metric codesign_metrics[2] = {
+    {
+        .name = "svc_codesign_operations_total",
+        .kind = METRIC_COUNTER,
+        .help = "Tries of code-signing commands by result: completed, failed, repeated (will be tried again).",
+        .labels = { "result" },
+    },
+    {
+        .name = "svc_codesign_sign_seconds",
+        .kind = METRIC_HISTOGRAM,
+        .help = "Time of the signer's part of a code signing.",
+        .labels = { "algorithm" },
+    },
 };
 
 #define REQUEST_FIELDS                                                                   \
@@ -144,13 +146,11 @@ static const struct outbox_row outbox[] = {
         .handler = codesign_command_handler,
         .deadline_ms = 10000,
         .attempts = 12,
-        .cap_tenant = 48,
-        .cap_destination = 64,
+        .cap_tenant = 0,
+        .cap_destination = 0,
         .doc = "Runs accepted signings.",
     },
 };
-
-static const struct metric metrics[2];
 
 static struct fault start(struct op *op, struct services *services)
 {
@@ -169,7 +169,7 @@ const struct feature codesign_feature = {
     .event_count = COUNT_OF(events),
     .outbox = outbox,
     .outbox_count = COUNT_OF(outbox),
-    .metrics = metrics,
-    .metric_count = COUNT_OF(metrics),
+    .metrics = codesign_metrics,
+    .metric_count = COUNT_OF(codesign_metrics),
     .start = start,
 };

@@ -2,11 +2,12 @@
 
 /* The worker of another process wakes nobody here: then this often the row itself is looked at. */
 #define LOOK_EVERY_NS (250 * NS_PER_MS)
+#define ANSWER_NS     (200 * NS_PER_MS) /* of the operation's deadline, kept for the answer */
 
-#define COLUMNS                                                                                                    \
-    "operation_id, key_id, artifact_type, digest, signature_scheme, principal, request_fingerprint,"               \
-    " transparency_destination, state, failure_code, algorithm, signature, created_us, ended_us, made_seq"         \
-    " FROM svc.codesign_operations "
+#define COLUMNS                                                                                              \
+    "operation_id, key_id, artifact_type, signature_scheme, principal, request_fingerprint,"                 \
+    " command_fingerprint, transparency_destination, state, failure_code, algorithm, digest, signature,"     \
+    " created_us, ended_us, made_seq FROM svc.codesign_operations "
 
 static const struct sql SQL_OPERATION = { "codesign_operation", "SELECT " COLUMNS "WHERE operation_id = $1", 1 };
 static const struct sql SQL_OPERATIONS = {
@@ -24,22 +25,23 @@ static struct fault copy_text(struct op *op, const struct rows *rows, size_t row
 static struct fault read_row(struct op *op, const struct rows *rows, size_t row, struct codesign_operation *ret_operation)
 {
     struct codesign_operation made = {
-        .created = rows_int(rows, row, 12),
-        .ended = rows_int(rows, row, 13),
-        .made_seq = rows_int(rows, row, 14),
+        .created = rows_int(rows, row, 13),
+        .ended = rows_int(rows, row, 14),
+        .made_seq = rows_int(rows, row, 15),
     };
     TRY(uuid_parse(span_text(rows_text(rows, row, 0)), &made.id));
     TRY(uuid_parse(span_text(rows_text(rows, row, 1)), &made.key_id));
     TRY(copy_text(op, rows, row, 2, &made.artifact_type));
-    TRY(arena_copy(op->arena, rows_bytes(rows, row, 3), &made.digest));
-    TRY(copy_text(op, rows, row, 4, &made.scheme));
-    TRY(copy_text(op, rows, row, 5, &made.principal));
-    TRY(copy_text(op, rows, row, 6, &made.request_fingerprint));
+    TRY(copy_text(op, rows, row, 3, &made.scheme));
+    TRY(copy_text(op, rows, row, 4, &made.principal));
+    TRY(copy_text(op, rows, row, 5, &made.request_fingerprint));
+    TRY(copy_text(op, rows, row, 6, &made.command_fingerprint));
     TRY(copy_text(op, rows, row, 7, &made.transparency_destination));
     TRY(copy_text(op, rows, row, 8, &made.state));
     TRY(copy_text(op, rows, row, 9, &made.failure_code));
     TRY(copy_text(op, rows, row, 10, &made.algorithm));
-    TRY(arena_copy(op->arena, rows_bytes(rows, row, 11), &made.signature));
+    TRY(arena_copy(op->arena, rows_bytes(rows, row, 11), &made.digest));
+    TRY(arena_copy(op->arena, rows_bytes(rows, row, 12), &made.signature));
     *ret_operation = made;
     return OK;
 }
@@ -100,16 +102,18 @@ static struct fault not_in_time(struct op *op, struct uuid id, enum fault_code m
                    id.text);
 }
 
-static struct fault await(struct op *op, struct services *services, struct codesign_waiter *waiter, mono_ns deadline,
-                          struct codesign_operation *ret_operation)
+struct fault codesign_await(struct op *op, struct services *services, struct codesign_waiter *waiter,
+                            struct codesign_operation *ret_operation)
 {
+    mono_ns deadline = clock_mono() + services->config->codesign_deadline;
+    if (op->deadline - ANSWER_NS < deadline) {
+        deadline = op->deadline - ANSWER_NS;
+    }
     for (;;) {
         mono_ns look = clock_mono() + LOOK_EVERY_NS;
-        if (codesign_waiter_wait(waiter, look < deadline ? look : deadline)) {
-            struct fault projected = projector_wait(op, services->projector, waiter->seq);
-            if (FAULTED(projected) && projected.code != FAULT_DEADLINE) {
-                return projected;
-            }
+        uint64_t seq = 0;
+        if (codesign_waiter_wait(waiter, look < deadline ? look : deadline, &seq)) {
+            TRY(projector_wait(op, services->projector, seq));
         }
         struct fault found = codesign_operation_get(op, services, waiter->id, ret_operation);
         if (!FAULTED(found) && codesign_operation_ended(ret_operation)) {
@@ -119,18 +123,7 @@ static struct fault await(struct op *op, struct services *services, struct codes
             return found;
         }
         if (clock_mono() >= deadline) {
-            return not_in_time(op, waiter->id, waiter->last);
+            return not_in_time(op, waiter->id, codesign_waiter_last(waiter));
         }
     }
-}
-
-struct fault codesign_await(struct op *op, struct services *services, struct uuid id,
-                            struct codesign_operation *ret_operation)
-{
-    mono_ns patience = clock_mono() + services->config->codesign_deadline;
-    struct codesign_waiter waiter;
-    codesign_waiter_enter(&waiter, id);
-    struct fault fault = await(op, services, &waiter, patience < op->deadline ? patience : op->deadline, ret_operation);
-    codesign_waiter_leave(&waiter);
-    return fault;
 }

@@ -1,6 +1,7 @@
 #include "api/codesign/internal.h"
 
 #include "appliance/base/codec.h"
+#include "appliance/base/secret.h"
 
 #define CANONICAL_MAX ((size_t)16 << 10)
 
@@ -23,21 +24,29 @@ const char *codesign_scheme_text(enum sign_scheme scheme)
     return "";
 }
 
+enum sign_scheme codesign_scheme_parse(const char *text)
+{
+    for (size_t i = 0; i < COUNT_OF(schemes); i++) {
+        if (strcmp(schemes[i].text, text) == 0) {
+            return schemes[i].scheme;
+        }
+    }
+    return SIGN_SCHEME_NONE;
+}
+
 struct fault codesign_scheme_choose(struct op *op, const char *text, enum key_algorithm algorithm,
                                     enum sign_scheme *ret_scheme)
 {
     enum sign_scheme usual = key_default_scheme(algorithm);
-    if (text == NULL || text[0] == '\0') {
-        REQUIRE(usual != SIGN_SCHEME_NONE, KEY_STATE);
+    REQUIRE(usual != SIGN_SCHEME_NONE, KEY_STATE);
+    if (text == NULL) {
         *ret_scheme = usual;
         return OK;
     }
-    for (size_t i = 0; i < COUNT_OF(schemes); i++) {
-        bool fits = (schemes[i].scheme == SIGN_SCHEME_ECDSA) == (usual == SIGN_SCHEME_ECDSA);
-        if (strcmp(schemes[i].text, text) == 0 && fits && usual != SIGN_SCHEME_NONE) {
-            *ret_scheme = schemes[i].scheme;
-            return OK;
-        }
+    enum sign_scheme wanted = codesign_scheme_parse(text);
+    if (wanted != SIGN_SCHEME_NONE && (wanted == SIGN_SCHEME_ECDSA) == (usual == SIGN_SCHEME_ECDSA)) {
+        *ret_scheme = wanted;
+        return OK;
     }
     return op_fail_field(op, FAULT(JSON_FIELD), "/signature_scheme",
                          "signature_scheme must be ecdsa for an EC key, rsa-pkcs1v15 or rsa-pss for an RSA key");

@@ -1,21 +1,20 @@
 #include "api/codesign/internal.h"
 
 #define PAYLOAD_MAX ((size_t)64 << 10)
-#define SEALED_MAX  ((size_t)32 << 10)
 
 static const struct sql SQL_COMMANDED = {
     "codesign_commanded",
-    "INSERT INTO svc.codesign_operations (tenant_id, operation_id, key_id, artifact_type, digest, signature_scheme,"
-    " principal, request_fingerprint, transparency_destination, state, created_us, made_seq)"
+    "INSERT INTO svc.codesign_operations (tenant_id, operation_id, key_id, artifact_type, signature_scheme, principal,"
+    " request_fingerprint, command_fingerprint, transparency_destination, state, created_us, made_seq)"
     " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'commanded', $10, $11) ON CONFLICT DO NOTHING",
     11,
 };
 /* Only a commanded operation moves: an end that was recorded twice changes nothing. */
 static const struct sql SQL_SIGNED = {
     "codesign_signed",
-    "UPDATE svc.codesign_operations SET state = 'signed', algorithm = $2, signature = $3"
+    "UPDATE svc.codesign_operations SET state = 'signed', algorithm = $2, digest = $3, signature = $4"
     " WHERE operation_id = $1 AND state = 'commanded'",
-    3,
+    4,
 };
 static const struct sql SQL_COMPLETED = {
     "codesign_completed",
@@ -31,18 +30,18 @@ static const struct sql SQL_FAILED = {
 
 struct commanded_data {
     const char *operation_id, *key_id, *artifact_type, *signature_scheme, *request_fingerprint,
-        *transparency_destination;
-    struct span digest, sealed_command;
+        *command_fingerprint, *transparency_destination;
+    struct span sealed_command;
 };
 static const struct jin_field commanded_fields[] = {
     JIN_TEXT(struct commanded_data, operation_id, JIN_REQUIRED, 36, 36),
     JIN_TEXT(struct commanded_data, key_id, JIN_REQUIRED, 36, 36),
     JIN_TEXT(struct commanded_data, artifact_type, JIN_REQUIRED, 1, ARTIFACT_TYPE_MAX),
-    JIN_BASE64(struct commanded_data, digest, JIN_REQUIRED, SHA256_LEN, SHA256_LEN),
     JIN_TEXT(struct commanded_data, signature_scheme, JIN_REQUIRED, 1, 32),
     JIN_TEXT(struct commanded_data, request_fingerprint, JIN_REQUIRED, FINGERPRINT_LEN, FINGERPRINT_LEN),
+    JIN_TEXT(struct commanded_data, command_fingerprint, JIN_REQUIRED, FINGERPRINT_LEN, FINGERPRINT_LEN),
     JIN_TEXT(struct commanded_data, transparency_destination, JIN_REQUIRED, 1, 256),
-    JIN_BASE64(struct commanded_data, sealed_command, JIN_REQUIRED, 1, SEALED_MAX),
+    JIN_BASE64(struct commanded_data, sealed_command, JIN_REQUIRED, 1, SEALED_COMMAND_MAX),
 };
 struct signed_data {
     const char *operation_id, *key_id, *algorithm, *hash_algorithm, *signature_scheme, *artifact_type, *principal,
@@ -93,14 +92,19 @@ struct fault project_commanded(struct projection *projection, const struct event
     struct commanded_data data = { 0 };
     TRY(jin_decode(projection_op(projection), event->data, commanded_fields, COUNT_OF(commanded_fields), &data));
     const struct sql_arg args[] = {
-        SQL_TEXT(event->tenant.text),       SQL_TEXT(data.operation_id),
-        SQL_TEXT(data.key_id),              SQL_TEXT(data.artifact_type),
-        SQL_BYTES(data.digest),             SQL_TEXT(data.signature_scheme),
-        SQL_TEXT(event->actor_subject),     SQL_TEXT(data.request_fingerprint),
-        SQL_TEXT(data.transparency_destination), SQL_INT(event->time),
+        SQL_TEXT(event->tenant.text),
+        SQL_TEXT(data.operation_id),
+        SQL_TEXT(data.key_id),
+        SQL_TEXT(data.artifact_type),
+        SQL_TEXT(data.signature_scheme),
+        SQL_TEXT(event->actor_subject),
+        SQL_TEXT(data.request_fingerprint),
+        SQL_TEXT(data.command_fingerprint),
+        SQL_TEXT(data.transparency_destination),
+        SQL_INT(event->time),
         SQL_INT((int64_t)event->stream_seq),
     };
-    TRY(tx_exec(projection_tx(projection), &SQL_COMMANDED, args, COUNT_OF(args), NULL));
+    TRY(tx_queue(projection_tx(projection), &SQL_COMMANDED, args, COUNT_OF(args)));
     return queue_command(projection, &data);
 }
 
@@ -108,16 +112,17 @@ struct fault project_signed(struct projection *projection, const struct event_vi
 {
     struct signed_data data = { 0 };
     TRY(jin_decode(projection_op(projection), event->data, signed_fields, COUNT_OF(signed_fields), &data));
-    const struct sql_arg args[] = { SQL_TEXT(data.operation_id), SQL_TEXT(data.algorithm), SQL_BYTES(data.signature) };
-    return tx_exec(projection_tx(projection), &SQL_SIGNED, args, COUNT_OF(args), NULL);
+    const struct sql_arg args[] = { SQL_TEXT(data.operation_id), SQL_TEXT(data.algorithm), SQL_BYTES(data.digest),
+                                    SQL_BYTES(data.signature) };
+    return tx_queue(projection_tx(projection), &SQL_SIGNED, args, COUNT_OF(args));
 }
 
 struct fault project_completed(struct projection *projection, const struct event_view *event)
 {
     struct ended_data data = { 0 };
     TRY(jin_decode(projection_op(projection), event->data, completed_fields, COUNT_OF(completed_fields), &data));
-    TRY(tx_exec(projection_tx(projection), &SQL_COMPLETED,
-                (struct sql_arg[]){ SQL_TEXT(data.operation_id), SQL_INT(event->time) }, 2, NULL));
+    TRY(tx_queue(projection_tx(projection), &SQL_COMPLETED,
+                 (struct sql_arg[]){ SQL_TEXT(data.operation_id), SQL_INT(event->time) }, 2));
     return projection_outbox_settle(projection, CODESIGN_COMMAND, data.operation_id, "delivered");
 }
 
@@ -126,6 +131,6 @@ struct fault project_failed(struct projection *projection, const struct event_vi
     struct ended_data data = { 0 };
     TRY(jin_decode(projection_op(projection), event->data, failed_fields, COUNT_OF(failed_fields), &data));
     const struct sql_arg args[] = { SQL_TEXT(data.operation_id), SQL_TEXT(data.code), SQL_INT(event->time) };
-    TRY(tx_exec(projection_tx(projection), &SQL_FAILED, args, COUNT_OF(args), NULL));
+    TRY(tx_queue(projection_tx(projection), &SQL_FAILED, args, COUNT_OF(args)));
     return projection_outbox_settle(projection, CODESIGN_COMMAND, data.operation_id, "dead-lettered");
 }

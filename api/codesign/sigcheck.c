@@ -32,13 +32,13 @@ static bool set_scheme(EVP_PKEY_CTX *ctx, enum sign_scheme scheme)
     return true;
 }
 
-struct fault codesign_signature_check(const struct managed_key *key, enum sign_scheme scheme, struct span digest,
+struct fault codesign_signature_check(struct span spki, enum sign_scheme scheme, struct span digest,
                                       struct span signature)
 {
     CLEANUP(check_clear) struct check check = { 0 };
-    const unsigned char *at = key->spki.at;
-    check.key = d2i_PUBKEY_ex(NULL, &at, (long)key->spki.len, crypto_context(), NULL);
-    REQUIRE(check.key != NULL && at == key->spki.at + key->spki.len, CRYPTO);
+    const unsigned char *at = spki.at;
+    check.key = d2i_PUBKEY_ex(NULL, &at, (long)spki.len, crypto_context(), NULL);
+    REQUIRE(check.key != NULL && at == spki.at + spki.len, CRYPTO);
     check.ctx = EVP_PKEY_CTX_new_from_pkey(crypto_context(), check.key, NULL);
     REQUIRE(check.ctx != NULL && EVP_PKEY_verify_init(check.ctx) == 1 && set_scheme(check.ctx, scheme), CRYPTO);
     REQUIRE(EVP_PKEY_verify(check.ctx, signature.at, signature.len, digest.at, digest.len) == 1, SIGNATURE_INVALID);

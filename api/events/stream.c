@@ -148,7 +148,7 @@ struct span server_answer_text(struct span answer, const char *quoted_name)
 /* The servers that keep the stream, by name; when it is not in a cluster, the one that we talk to, by id. */
 struct peers {
     char name[PEERS_MAX][PEER_MAX];
-    bool synced[PEERS_MAX];
+    bool answered[PEERS_MAX], synced[PEERS_MAX];
     size_t count;
     bool by_id;
 };
@@ -179,6 +179,16 @@ static struct fault list_peers(struct event_log *log, const jsStreamInfo *info, 
     return status == NATS_OK ? OK : nats_fault(NULL, status, 0, "asking for the server's id");
 }
 
+static bool all_answered(const struct peers *peers)
+{
+    for (size_t i = 0; i < peers->count; i++) {
+        if (!peers->answered[i]) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static size_t unsynced(const struct peers *peers)
 {
     size_t first = 0;
@@ -193,6 +203,7 @@ static void note_answer(struct peers *peers, struct span answer)
     struct span who = server_answer_text(answer, peers->by_id ? "\"server_id\"" : "\"server_name\"");
     for (size_t i = 0; i < peers->count; i++) {
         if (span_equal_text(who, peers->name[i])) {
+            peers->answered[i] = true;
             peers->synced[i] = server_answer_synced(answer);
         }
     }
@@ -209,7 +220,7 @@ static natsStatus collect_answers(struct event_log *log, struct peers *peers, mo
     if (status == NATS_OK) {
         status = natsConnection_PublishRequestString(log->connection, EVENTS_SERVER_CHECK, inbox, "");
     }
-    for (int i = 0; status == NATS_OK && i < ANSWERS_MAX && unsynced(peers) < peers->count; i++) {
+    for (int i = 0; status == NATS_OK && i < ANSWERS_MAX && !all_answered(peers); i++) {
         natsMsg *message = NULL;
         status = natsSubscription_NextMsg(&message, subscription, wait_ms(deadline, CHECK_MS));
         if (status == NATS_OK) {
@@ -239,7 +250,8 @@ static struct fault check_synced(struct event_log *log, const jsStreamInfo *info
         return OK;
     }
     if (!event_log_connected(log)) {
-        IGNORE(buf_text(why, "event log: the connection broke while the server was asked\n"));
+        IGNORE(buf_printf(why, "event log: the connection broke while the servers were asked (%s)\n",
+                          natsStatus_GetText(status)));
         return FAULT(LOG_UNAVAILABLE);
     }
     IGNORE(buf_printf(
@@ -247,7 +259,7 @@ static struct fault check_synced(struct event_log *log, const jsStreamInfo *info
         "event log: server %s %s: set sync_interval: always in its jetstream block and import " EVENTS_SERVER_CHECK
         " into the account, or set nats.allow_unsynced with 3 replicas or more\n",
         peers.name[first],
-        status == NATS_OK ? "acknowledges before data is on disk" : "does not say whether it syncs every write"));
+        peers.answered[first] ? "acknowledges before data is on disk" : "does not say whether it syncs every write"));
     return FAULT(LOG_UNSAFE);
 }
 

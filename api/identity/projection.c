@@ -43,7 +43,7 @@ static const struct jin_field revoked_fields[] = {
 struct fault project_tenant_created(struct projection *projection, const struct event_view *event)
 {
     const struct sql_arg args[] = { SQL_TEXT(event->tenant.text), SQL_INT(event->time), SQL_TEXT(event->actor_subject) };
-    return tx_exec(projection_tx(projection), &SQL_TENANT_CREATED, args, COUNT_OF(args), NULL);
+    return tx_queue(projection_tx(projection), &SQL_TENANT_CREATED, args, COUNT_OF(args));
 }
 
 static struct fault join_roles(struct op *op, const struct jin_texts *roles, const char **ret_text)
@@ -67,7 +67,7 @@ struct fault project_token_issued(struct projection *projection, const struct ev
         SQL_TEXT(data.last4),         SQL_TEXT(data.subject),  SQL_TEXT(roles),
         SQL_INT(event->time),         SQL_TEXT(event->actor_subject), SQL_INT(data.expires_at),
     };
-    return tx_exec(projection_tx(projection), &SQL_TOKEN_ISSUED, args, COUNT_OF(args), NULL);
+    return tx_queue(projection_tx(projection), &SQL_TOKEN_ISSUED, args, COUNT_OF(args));
 }
 
 struct fault project_token_revoked(struct projection *projection, const struct event_view *event)
@@ -76,7 +76,7 @@ struct fault project_token_revoked(struct projection *projection, const struct e
     TRY(jin_decode(projection_op(projection), event->data, revoked_fields, COUNT_OF(revoked_fields), &data));
     const struct sql_arg args[] = { SQL_TEXT(data.token_id), SQL_INT(event->time), SQL_TEXT(event->actor_subject),
                                     SQL_TEXT(data.reason) };
-    TRY(tx_exec(projection_tx(projection), &SQL_TOKEN_REVOKED, args, COUNT_OF(args), NULL));
+    TRY(tx_queue(projection_tx(projection), &SQL_TOKEN_REVOKED, args, COUNT_OF(args)));
     token_cache_forget();
     return OK;
 }

@@ -1,5 +1,6 @@
 #include "api/keys/internal.h"
 
+#include "api/keys/seal.h"
 #include "appliance/base/codec.h"
 
 #define DECIDE_AGAIN_MAX 8 /* how often a lane that moved on is read again before the caller is asked to */
@@ -66,6 +67,7 @@ struct fault key_create(struct op *op, struct services *services, const struct k
         return fault; /* this command has run before: its key is the answer */
     }
     op->note = (struct fault_note){ 0 };
+    TRY(keys_seal_prepare(op, services)); /* so that the first use of the key does not wait for it */
     for (int i = 0; i < DECIDE_AGAIN_MAX; i++) {
         fault = create_once(op, services, request, &key);
         if (fault.code != FAULT_LOG_CONFLICT) {

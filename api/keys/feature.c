@@ -1,5 +1,7 @@
 #include "api/keys/internal.h"
 
+#include "api/keys/seal.h"
+
 static const struct jin_field create_fields[] = {
     JIN_TEXT(struct key_create_body, name, JIN_REQUIRED, 1, KEY_NAME_MAX),
     JIN_TEXT(struct key_create_body, algorithm, JIN_REQUIRED, 1, 32),
@@ -103,6 +105,12 @@ static const struct outbox_row outbox[] = {
     { KEYS_DESTINATION_ERASE, key_erase, 15000, 1000, 2, 4, "Erases a destroyed key from the token." },
 };
 
+static void stop(struct services *services)
+{
+    (void)services;
+    keys_seal_forget();
+}
+
 const struct feature keys_feature = {
     .name = "keys",
     .routes = routes,
@@ -111,4 +119,5 @@ const struct feature keys_feature = {
     .event_count = COUNT_OF(events),
     .outbox = outbox,
     .outbox_count = COUNT_OF(outbox),
+    .stop = stop,
 };

@@ -7,17 +7,21 @@
 
 static const struct event_row events[] = {
     { "tsa.timestamp.issued", 1, NULL,
-      "A time-stamp token left, or was about to: serial, gen_time, policy, hash_algorithm, imprint, token_sha256, key_id." },
+      "A time-stamp token left, or was about to: serial, gen_time, policy, hash_algorithm, imprint, token_sha256, "
+      "key_id." },
     { "tsa.serial.leased", 1, NULL,
       "An instance took the serial numbers from its message's stream sequence * size on: instance, size." },
 };
 
 const struct metric tsa_metrics[TSA_METRIC_COUNT] = {
-    [TSA_METRIC_TIMESTAMPS] = { "svc_tsa_timestamps_total", METRIC_COUNTER,
+    [TSA_METRIC_TIMESTAMPS] = { "svc_tsa_timestamps_total",
+                                METRIC_COUNTER,
                                 "Answers to time-stamp requests by result: granted, or the RFC 3161 failure.",
                                 { "result" } },
-    [TSA_METRIC_SECONDS] = { "svc_tsa_duration_seconds", METRIC_HISTOGRAM,
-                             "Time from a whole request to its reply, event included.", { NULL } },
+    [TSA_METRIC_SECONDS] = { "svc_tsa_duration_seconds",
+                             METRIC_HISTOGRAM,
+                             "Time from a whole request to its reply, event included.",
+                             { NULL } },
 };
 
 static struct fault load(struct op *op, struct services *services, struct tsa *tsa)

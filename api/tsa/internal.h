@@ -18,7 +18,7 @@
 
 /* A TimeStampReq (RFC 3161 2.4.1) that is well-formed. All spans borrow the request's bytes. */
 struct tsq {
-    struct span imprint; /* the whole messageImprint, which the token repeats as it stands */
+    struct span imprint;                   /* the whole messageImprint, which the token repeats as it stands */
     struct span hash_oid, hash_parameters; /* OID body; whole parameters element, empty = absent */
     struct span digest;
     struct span policy; /* OID body; empty = none named */
@@ -50,10 +50,10 @@ struct tsa_unit {
     EVP_PKEY *key;
     const struct tst_hash *hash; /* of the signature */
     utc_us not_before, not_after;
-    struct buf leaf, root;        /* certificates */
-    struct buf sid;               /* issuerAndSerialNumber */
+    struct buf leaf, root;            /* certificates */
+    struct buf sid;                   /* issuerAndSerialNumber */
     struct buf certificate_attribute; /* signingCertificateV2, the whole Attribute */
-    struct buf accuracy;          /* Accuracy, the whole element */
+    struct buf accuracy;              /* Accuracy, the whole element */
 };
 /* `chain`: leaf, root. CRYPTO when the leaf does not belong to `spki`. */
 struct fault tsa_unit_new(struct op *op, const struct key_ref *ref, enum key_algorithm algorithm, struct span spki,

@@ -3,12 +3,12 @@
 #include "api/tsa/internal.h"
 #include "appliance/base/crypto.h"
 
-#define ROOT_DAYS         3652 /* ten years */
-#define LEAF_DAYS         1826 /* five years */
-#define LEAF_RENEW_DAYS   365  /* at start, a leaf with less left gets a successor over the same key */
-#define BACKDATE_US       (60 * US_PER_S) /* so that a stamp of this second lies inside the validity */
-#define LOCK_KEY          INT64_C(0x7376635f747361) /* "svc_tsa": who certifies, over all instances */
-#define LOCK_RETRY_NS     (200 * NS_PER_MS)
+#define ROOT_DAYS       3652            /* ten years */
+#define LEAF_DAYS       1826            /* five years */
+#define LEAF_RENEW_DAYS 365             /* at start, a leaf with less left gets a successor over the same key */
+#define BACKDATE_US     (60 * US_PER_S) /* so that a stamp of this second lies inside the validity */
+#define LOCK_KEY        INT64_C(0x7376635f747361) /* "svc_tsa": who certifies, over all instances */
+#define LOCK_RETRY_NS   (200 * NS_PER_MS)
 
 struct tsa_keys {
     struct managed_key root, unit;
@@ -45,8 +45,8 @@ static struct fault days_left(struct op *op, struct span der, int *ret_days)
 static struct fault is_certified(struct op *op, const struct tsa_keys *keys, bool *ret_certified)
 {
     const struct managed_key *unit = &keys->unit;
-    bool certified = keys->root.chain_count == 1 && unit->chain_count == 2 &&
-                     span_equal(unit->chain[1], keys->root.chain[0]);
+    bool certified =
+        keys->root.chain_count == 1 && unit->chain_count == 2 && span_equal(unit->chain[1], keys->root.chain[0]);
     if (certified) {
         int days = 0;
         TRY(days_left(op, unit->chain[0], &days));

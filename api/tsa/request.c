@@ -35,8 +35,7 @@ static struct fault parse_imprint(struct op *op, struct span *rest, struct tsq *
     struct der_element algorithm;
     struct der_element oid;
     struct der_element digest;
-    if (FAULTED(der_take(rest, DER_SEQUENCE, &imprint)) ||
-        FAULTED(der_take(&imprint.body, DER_SEQUENCE, &algorithm)) ||
+    if (FAULTED(der_take(rest, DER_SEQUENCE, &imprint)) || FAULTED(der_take(&imprint.body, DER_SEQUENCE, &algorithm)) ||
         FAULTED(der_take(&algorithm.body, DER_OID, &oid)) || FAULTED(der_oid_check(oid.body))) {
         return bad_format(op, "messageImprint.hashAlgorithm");
     }
@@ -71,7 +70,8 @@ static struct fault parse_nonce(struct op *op, struct span *rest, struct tsq *re
     return OK;
 }
 
-/* Extension ::= SEQUENCE { extnID OID, critical BOOLEAN DEFAULT FALSE, extnValue OCTET STRING }: well-formed, no more. */
+/* Extension ::= SEQUENCE { extnID OID, critical BOOLEAN DEFAULT FALSE, extnValue OCTET STRING }: well-formed, no more.
+ */
 static struct fault parse_extensions(struct op *op, struct span *rest)
 {
     struct der_element all;
@@ -86,8 +86,8 @@ static struct fault parse_extensions(struct op *op, struct span *rest)
             FAULTED(der_take(&extension.body, DER_OID, &part)) || FAULTED(der_oid_check(part.body))) {
             return bad_format(op, "extensions");
         }
-        if (der_at(extension.body, DER_BOOLEAN) && (FAULTED(der_take(&extension.body, DER_BOOLEAN, &part)) ||
-                                                    FAULTED(der_boolean(part.body, &critical)))) {
+        if (der_at(extension.body, DER_BOOLEAN) &&
+            (FAULTED(der_take(&extension.body, DER_BOOLEAN, &part)) || FAULTED(der_boolean(part.body, &critical)))) {
             return bad_format(op, "extensions.critical");
         }
         if (FAULTED(der_take(&extension.body, DER_OCTET_STRING, &part)) || FAULTED(der_end(extension.body))) {

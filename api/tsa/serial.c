@@ -5,9 +5,9 @@
 
 #include <pthread.h>
 
-#define LEASE_BITS  20
-#define LEASE_SIZE  (UINT64_C(1) << LEASE_BITS)
-#define LEASE_MAX   (UINT64_C(1) << (63 - LEASE_BITS)) /* serials stay positive in 64 bits */
+#define LEASE_BITS 20
+#define LEASE_SIZE (UINT64_C(1) << LEASE_BITS)
+#define LEASE_MAX  (UINT64_C(1) << (63 - LEASE_BITS)) /* serials stay positive in 64 bits */
 
 struct tsa_serials {
     pthread_mutex_t lock;

@@ -4,9 +4,9 @@
 #include "signer-pkcs11/provider/provider.h"
 
 /*
- * A token is CMS SignedData (RFC 5652 5.1) over a TSTInfo, written straight as DER, from its end to its front: what does
- * not change lies ready in struct tsa_unit, and the signature is the only costly step. Readers are OpenSSL and others;
- * the tests let them judge.
+ * A token is CMS SignedData (RFC 5652 5.1) over a TSTInfo, written straight as DER, from its end to its front: what
+ * does not change lies ready in struct tsa_unit, and the signature is the only costly step. Readers are OpenSSL and
+ * others; the tests let them judge.
  */
 
 #define TST_INFO_MAX 1024

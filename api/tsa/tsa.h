@@ -1,6 +1,6 @@
 /*
- * The time-stamping authority (RFC 3161, RFC 5816) of one tenant: POST /tsa and its certificate chain. The key is in the
- * token; every token that leaves has its event in the log first. verify.h is its offline half.
+ * The time-stamping authority (RFC 3161, RFC 5816) of one tenant: POST /tsa and its certificate chain. The key is in
+ * the token; every token that leaves has its event in the log first. verify.h is its offline half.
  */
 #ifndef API_TSA_TSA_H
 #define API_TSA_TSA_H

@@ -9,18 +9,18 @@
 #include <stdio.h>
 
 /*
- * OpenSSL checks the signature, the message digest and the path; what it would let pass is checked here: any certificate
- * of the bag as signer, today instead of the stated time, lax DER in TSTInfo.
+ * OpenSSL checks the signature, the message digest and the path; what it would let pass is checked here: any
+ * certificate of the bag as signer, today instead of the stated time, lax DER in TSTInfo.
  */
 
 #define CERTIFICATES_MAX 32
 
 DEFINE_FREEP(CMS_ContentInfo, CMS_ContentInfo_free)
-static inline void stack_freep(STACK_OF(X509) **stack)
+static inline void stack_freep(STACK_OF(X509) * *stack)
 {
     sk_X509_pop_free(TAKE(*stack), X509_free);
 }
-static inline void signers_freep(STACK_OF(X509) **stack)
+static inline void signers_freep(STACK_OF(X509) * *stack)
 {
     sk_X509_free(TAKE(*stack));
 }
@@ -90,7 +90,7 @@ static struct fault describe_signer(struct op *op, X509 *signer, struct tst_info
 }
 
 /* Exactly one SignerInfo (RFC 3161 2.4.2); its certificate where the bag (or `extra`) has it. */
-static struct fault find_signer(struct op *op, CMS_ContentInfo *cms, STACK_OF(X509) *extra, CMS_SignerInfo **ret_info,
+static struct fault find_signer(struct op *op, CMS_ContentInfo *cms, STACK_OF(X509) * extra, CMS_SignerInfo **ret_info,
                                 X509 **ret_signer)
 {
     STACK_OF(CMS_SignerInfo) *infos = CMS_get0_SignerInfos(cms);
@@ -124,7 +124,7 @@ struct fault tst_inspect(struct op *op, struct span der, struct tst_info *ret_in
     return OK;
 }
 
-static struct fault read_pem(struct op *op, struct span pem, const char *what, STACK_OF(X509) **ret_stack)
+static struct fault read_pem(struct op *op, struct span pem, const char *what, STACK_OF(X509) * *ret_stack)
 {
     CLEANUP(stack_freep) STACK_OF(X509) *stack = sk_X509_new_null();
     CLEANUP(BIO_free_allp) BIO *bio = BIO_new_mem_buf(pem.len > 0 ? (const void *)pem.at : "", (int)pem.len);
@@ -161,8 +161,8 @@ static struct fault check_attributes(struct op *op, CMS_SignerInfo *info, struct
     if (type == NULL || OBJ_obj2nid(type) != NID_id_smime_ct_TSTInfo) {
         return refuse_openssl(op, "its signed contentType is not TSTInfo");
     }
-    const ASN1_STRING *binding = CMS_signed_get0_data_by_OBJ(
-        info, OBJ_nid2obj(NID_id_smime_aa_signingCertificateV2), -3, V_ASN1_SEQUENCE);
+    const ASN1_STRING *binding =
+        CMS_signed_get0_data_by_OBJ(info, OBJ_nid2obj(NID_id_smime_aa_signingCertificateV2), -3, V_ASN1_SEQUENCE);
     if (binding == NULL) {
         return refuse_openssl(op, "it has no signed signingCertificateV2 attribute (RFC 5816), or several");
     }
@@ -170,19 +170,31 @@ static struct fault check_attributes(struct op *op, CMS_SignerInfo *info, struct
                              certificate);
 }
 
-static struct fault check_digest(struct op *op, CMS_SignerInfo *info)
+/* Digest and signature algorithm: of the table, and fitting each other. OpenSSL takes the latter from the key alone. */
+static struct fault check_algorithms(struct op *op, CMS_SignerInfo *info)
 {
     X509_ALGOR *digest = NULL;
-    const ASN1_OBJECT *oid = NULL;
-    CMS_SignerInfo_get0_algs(info, NULL, NULL, &digest, NULL);
-    X509_ALGOR_get0(&oid, NULL, NULL, digest);
-    if (tst_hash_by_oid(span_of(OBJ_get0_data(oid), OBJ_length(oid))) == NULL) {
+    X509_ALGOR *signature = NULL;
+    const ASN1_OBJECT *digest_oid = NULL;
+    const ASN1_OBJECT *signature_oid = NULL;
+    CMS_SignerInfo_get0_algs(info, NULL, NULL, &digest, &signature);
+    X509_ALGOR_get0(&digest_oid, NULL, NULL, digest);
+    X509_ALGOR_get0(&signature_oid, NULL, NULL, signature);
+    if (tst_hash_by_oid(span_of(OBJ_get0_data(digest_oid), OBJ_length(digest_oid))) == NULL) {
         return tst_refuse(op, "it is signed over a digest other than SHA-256, SHA-384 or SHA-512");
+    }
+    int nid = OBJ_obj2nid(signature_oid);
+    int digest_nid = NID_undef;
+    if (nid == NID_rsaEncryption || nid == NID_rsassaPss) {
+        return OK; /* names no digest of its own, or checks it when verifying */
+    }
+    if (OBJ_find_sigid_algs(nid, &digest_nid, NULL) != 1 || digest_nid != OBJ_obj2nid(digest_oid)) {
+        return tst_refuse(op, "its signature algorithm does not go with its digest algorithm");
     }
     return OK;
 }
 
-static struct fault check_signature(struct op *op, CMS_ContentInfo *cms, STACK_OF(X509) *extra)
+static struct fault check_signature(struct op *op, CMS_ContentInfo *cms, STACK_OF(X509) * extra)
 {
     if (CMS_verify(cms, extra, NULL, NULL, NULL, CMS_NO_SIGNER_CERT_VERIFY | CMS_BINARY) != 1) {
         return refuse_openssl(op, "its signature does not verify: the token was altered, or is of another key");
@@ -193,7 +205,7 @@ static struct fault check_signature(struct op *op, CMS_ContentInfo *cms, STACK_O
 }
 
 /* The path to a pinned root, for time stamping, at the stated time. */
-static struct fault check_path(struct op *op, X509 *signer, STACK_OF(X509) *untrusted, STACK_OF(X509) *roots,
+static struct fault check_path(struct op *op, X509 *signer, STACK_OF(X509) * untrusted, STACK_OF(X509) * roots,
                                utc_us time)
 {
     CLEANUP(X509_STORE_freep) X509_STORE *store = X509_STORE_new();
@@ -210,7 +222,8 @@ static struct fault check_path(struct op *op, X509 *signer, STACK_OF(X509) *untr
     if (X509_verify_cert(ctx) != 1) {
         int error = X509_STORE_CTX_get_error(ctx);
         ERR_clear_error();
-        return tst_refuse(op, "its certificate is not good for time stamping under a pinned root at the stated time: %s",
+        return tst_refuse(op,
+                          "its certificate is not good for time stamping under a pinned root at the stated time: %s",
                           X509_verify_cert_error_string(error));
     }
     return OK;
@@ -242,7 +255,7 @@ static struct fault verify_cms(struct op *op, CMS_ContentInfo *cms, const struct
         return tst_refuse(op, "the certificate of its signer is neither in it nor among those given");
     }
     TRY(describe_signer(op, signer, info));
-    TRY(check_digest(op, signer_info));
+    TRY(check_algorithms(op, signer_info));
     TRY(check_attributes(op, signer_info, info->certificate));
     TRY(check_signature(op, cms, extra));
     bag = CMS_get1_certs(cms);

@@ -13,22 +13,22 @@
 
 struct tst_info {
     utc_us time;
-    int64_t accuracy_us; /* 0: not stated */
-    const char *serial;  /* hex, as `openssl ts` prints it: "0x01AB" */
-    const char *policy;  /* dotted */
-    const char *hash;    /* "sha256" */
-    struct span imprint; /* the digest that was stamped */
-    struct span nonce;   /* INTEGER body; empty = none */
-    const char *signer;  /* subject of the certificate that signed; NULL when the token does not carry it */
+    int64_t accuracy_us;     /* 0: not stated */
+    const char *serial;      /* hex, as `openssl ts` prints it: "0x01AB" */
+    const char *policy;      /* dotted */
+    const char *hash;        /* "sha256" */
+    struct span imprint;     /* the digest that was stamped */
+    struct span nonce;       /* INTEGER body; empty = none */
+    const char *signer;      /* subject of the certificate that signed; NULL when the token does not carry it */
     struct span certificate; /* DER; empty likewise */
 };
 
 struct tst_expect {
-    const char *hash;        /* "sha256", "sha384" or "sha512" */
-    struct span digest;      /* what must have been stamped */
-    struct span nonce;       /* INTEGER body that was sent; empty = do not compare */
-    struct span roots_pem;   /* pinned roots: one or more CERTIFICATE blocks; nothing else is trusted */
-    struct span extra_pem;   /* further certificates for a token without its own (certReq was not set); may be empty */
+    const char *hash;      /* "sha256", "sha384" or "sha512" */
+    struct span digest;    /* what must have been stamped */
+    struct span nonce;     /* INTEGER body that was sent; empty = do not compare */
+    struct span roots_pem; /* pinned roots: one or more CERTIFICATE blocks; nothing else is trusted */
+    struct span extra_pem; /* further certificates for a token without its own (certReq was not set); may be empty */
 };
 
 /* What a TimeStampResp or a bare TimeStampToken says, believed or not: structure only. TST_INVALID. */
@@ -39,7 +39,8 @@ struct fault tst_inspect(struct op *op, struct span der, struct tst_info *ret_in
  * stated time; imprint (and nonce) as expected. TST_INVALID and a detail that says which of these failed. */
 struct fault tst_verify(struct op *op, struct span der, const struct tst_expect *expect, struct tst_info *ret_info);
 
-/* The request that asks for such a stamp, DER: with certReq, and the nonce where `nonce` (INTEGER body) is not empty. */
+/* The request that asks for such a stamp, DER: with certReq, and the nonce where `nonce` (INTEGER body) is not empty.
+ */
 struct fault tst_request(struct op *op, const char *hash, struct span digest, struct span nonce, struct span *ret_der);
 
 #endif

@@ -59,8 +59,7 @@ static struct fault parse_imprint(struct op *op, struct span *rest, struct tst_i
     struct der_element algorithm;
     struct der_element oid;
     struct der_element digest;
-    if (FAULTED(der_take(rest, DER_SEQUENCE, &imprint)) ||
-        FAULTED(der_take(&imprint.body, DER_SEQUENCE, &algorithm)) ||
+    if (FAULTED(der_take(rest, DER_SEQUENCE, &imprint)) || FAULTED(der_take(&imprint.body, DER_SEQUENCE, &algorithm)) ||
         FAULTED(der_take(&algorithm.body, DER_OID, &oid)) ||
         FAULTED(der_take(&imprint.body, DER_OCTET_STRING, &digest)) || FAULTED(der_end(imprint.body))) {
         return malformed(op, "its message imprint does not decode");
@@ -170,8 +169,7 @@ struct fault tst_info_parse(struct op *op, struct span der, struct tst_info *ret
         return malformed(op, "its serial number does not decode");
     }
     TRY(print_serial(op, element.body, &info.serial));
-    if (FAULTED(der_take(&whole.body, DER_GENERALIZED_TIME, &element)) ||
-        FAULTED(der_time(element.body, &info.time))) {
+    if (FAULTED(der_take(&whole.body, DER_GENERALIZED_TIME, &element)) || FAULTED(der_time(element.body, &info.time))) {
         return malformed(op, "its time is not GeneralizedTime in GMT (RFC 3161 2.4.2)");
     }
     TRY(parse_options(op, &whole.body, &info));

@@ -44,10 +44,10 @@ bool der_at(struct span rest, uint8_t tag); /* is the next tag this one? false a
 struct fault der_end(struct span rest);     /* refuses leftovers */
 
 /* Bodies. */
-struct fault der_integer_check(struct span body);                       /* not empty, minimal */
-struct fault der_uint(struct span body, uint64_t *ret_value);           /* not negative, at most 64 bits */
+struct fault der_integer_check(struct span body);             /* not empty, minimal */
+struct fault der_uint(struct span body, uint64_t *ret_value); /* not negative, at most 64 bits */
 struct fault der_boolean(struct span body, bool *ret_value);
-struct fault der_oid_check(struct span body);                           /* complete, minimal subidentifiers */
+struct fault der_oid_check(struct span body); /* complete, minimal subidentifiers */
 #define DER_OID_TEXT_MAX 128
 struct fault der_oid_print(struct span body, char out[DER_OID_TEXT_MAX]); /* "1.3.6.1.4"; BAD_ARGUMENT when too long */
 /* Body of a dotted OID, appended to `out`. */

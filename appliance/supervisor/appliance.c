@@ -189,6 +189,7 @@ static struct fault start_all(struct session *session)
     if (bootstrap_applies(session->appliance->config)) {
         TRY(first_tokens(session));
     }
+    children_all_ready(session->children);
     log_write(INFO, "appliance_ready", LOG_TEXT("address", session->appliance->config->http_listen));
     return OK;
 }

@@ -13,7 +13,7 @@ enum exit_code { EXIT_FINE = 0, EXIT_FAILED = 1, EXIT_REFUSED = 2, EXIT_GATE = 3
 
 struct appliance {
     const struct config *config;
-    const char *config_path; /* absolute; NULL = defaults only */
+    const char *config_path; /* absolute */
 };
 
 /* Runs until a stop signal and drains. Says why on stderr, in one line, when it refuses or fails. */

@@ -23,6 +23,7 @@ struct children {
     int stop_fd, child_fd;
     unsigned stop_signals;
     utc_us started_at;
+    bool ready; /* all of the appliance: for state.json */
     struct unit units[CHILDREN_MAX];
     size_t count;
 };
@@ -84,11 +85,19 @@ int children_refused(const struct children *children, const char **ret_name)
 
 static void publish(struct children *children)
 {
-    struct fault written =
-        state_write(children->appliance->config->run_dir, children->started_at, children->units, children->count);
+    const struct state state = {
+        .started_at = children->started_at, .ready = children->ready, .units = children->units, .count = children->count
+    };
+    struct fault written = state_write(children->appliance->config->run_dir, &state);
     if (FAULTED(written)) {
         log_fault(LOG_LEVEL_WARN, "state_not_written", NULL, written);
     }
+}
+
+void children_all_ready(struct children *children)
+{
+    children->ready = true;
+    publish(children);
 }
 
 struct fault children_add(struct children *children, const struct unit_row *row, size_t *ret_unit)

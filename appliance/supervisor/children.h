@@ -43,6 +43,8 @@ struct fault children_step(struct children *children, int max_ms);
 struct fault children_wait_ready(struct children *children, size_t unit);
 /* Steps for `ms` (a pause that goes on supervising). CANCELLED when a stop signal came. */
 struct fault children_pause(struct children *children, int ms);
+/* Tells in state.json that the whole start is done. */
+void children_all_ready(struct children *children);
 /* Readable while a stop signal waits to be taken: for process_set_interrupt. */
 int children_stop_fd(const struct children *children);
 unsigned children_stop_signals(const struct children *children);

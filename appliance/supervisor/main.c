@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #define DEFAULT_CONFIG "/etc/svc/svc.yaml"
+#define NO_CONFIG      "/dev/null" /* an empty file: every default */
 #define WHY_MAX        ((size_t)64 << 10)
 #define DOCS_MAX       ((size_t)256 << 10)
 
@@ -27,7 +28,7 @@ static const char usage[] =
     "  --check-config        print what resolved and whether the FIPS module is active, start nothing\n"
     "  --print-config-docs   print docs/configuration.md\n"
     "\n"
-    "  --config FILE         the configuration; without it " DEFAULT_CONFIG ", if there is one\n"
+    "  --config FILE         the configuration; without it $SVC_CONFIG, then " DEFAULT_CONFIG ", if there is one\n"
     "  --fips                require the FIPS module (as SVC_FIPS=1 and fips.required do)\n"
     "  --json                --check-config prints JSON\n"
     "  --help, --version\n"
@@ -98,22 +99,25 @@ static bool read_options(int argc, char **argv, struct options *options)
     return true;
 }
 
+static const char *wanted_config(const struct options *options)
+{
+    const char *named = options->config != NULL ? options->config : getenv("SVC_CONFIG");
+    return named != NULL ? named : access(DEFAULT_CONFIG, F_OK) == 0 ? DEFAULT_CONFIG : NO_CONFIG;
+}
+
 static enum exit_code load(const struct options *options, char *path, struct config **ret_config)
 {
     CLEANUP(buf_free) struct buf why = BUF_INIT(WHY_MAX);
-    const char *wanted = options->config;
-    if (wanted == NULL && access(DEFAULT_CONFIG, F_OK) == 0) {
-        wanted = DEFAULT_CONFIG;
-    }
+    const char *wanted = wanted_config(options);
     /* The programs that we start have another working directory. */
-    if (wanted != NULL && realpath(wanted, path) == NULL) {
+    if (realpath(wanted, path) == NULL) {
         (void)fprintf(stderr, "svc-appliance: %s: no such configuration file\n", wanted);
         return EXIT_REFUSED;
     }
     if (options->fips && setenv("SVC_FIPS", "true", 1) != 0) { /* reaches what we start, too */
         return EXIT_FAILED;
     }
-    if (FAULTED(config_load(wanted != NULL ? path : NULL, &why, ret_config))) {
+    if (FAULTED(config_load(path, &why, ret_config))) {
         (void)fprintf(stderr, "svc-appliance: configuration refused\n%.*s\n", (int)why.len, (const char *)why.at);
         return EXIT_REFUSED;
     }
@@ -178,7 +182,6 @@ int main(int argc, char **argv)
     if (loaded != EXIT_FINE) {
         return (int)loaded;
     }
-    bool has_file = options.config != NULL || access(DEFAULT_CONFIG, F_OK) == 0;
-    struct appliance appliance = { .config = config, .config_path = has_file ? path : NULL };
+    struct appliance appliance = { .config = config, .config_path = path };
     return (int)dispatch(&options, argc, argv, &appliance);
 }

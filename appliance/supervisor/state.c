@@ -5,20 +5,21 @@
 
 #define STATE_MAX ((size_t)4 << 10)
 
-struct fault state_write(const char *run_dir, utc_us started_at, const struct unit *units, size_t count)
+struct fault state_write(const char *run_dir, const struct state *state)
 {
     CLEANUP(buf_free) struct buf text = BUF_INIT(STATE_MAX);
     struct jout json;
     jout_init(&json, &text);
     jout_object(&json);
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < state->count; i++) {
         CLEANUP(buf_free) struct buf key = BUF_INIT(64);
         const char *name = NULL;
-        TRY(buf_printf(&key, "%s_restarts", units[i].row->name));
+        TRY(buf_printf(&key, "%s_restarts", state->units[i].row->name));
         TRY(buf_cstr(&key, &name));
-        jout_key_int(&json, name, units[i].restarts);
+        jout_key_int(&json, name, state->units[i].restarts);
     }
-    jout_key_time(&json, "started_at", started_at);
+    jout_key_bool(&json, "ready", state->ready);
+    jout_key_time(&json, "started_at", state->started_at);
     jout_object_end(&json);
     TRY(jout_end(&json));
 

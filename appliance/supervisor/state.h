@@ -5,7 +5,14 @@
 #include "appliance/base/fault.h"
 #include "appliance/supervisor/unit.h"
 
-/* {"api_restarts":0,"nats_restarts":0,"postgres_restarts":0,"signer_restarts":0,"started_at":"..."} */
-struct fault state_write(const char *run_dir, utc_us started_at, const struct unit *units, size_t count);
+/* {"postgres_restarts":0,"nats_restarts":0,"signer_restarts":0,"api_restarts":0,"ready":true,"started_at":"..."};
+ * ready: the whole start is done, client.env included. */
+struct state {
+    utc_us started_at;
+    bool ready;
+    const struct unit *units;
+    size_t count;
+};
+struct fault state_write(const char *run_dir, const struct state *state);
 
 #endif

@@ -94,16 +94,24 @@ void unit_probe(struct unit *unit, const struct appliance *appliance)
               LOG_INT("after_ms", (clock_mono() - unit->started) / NS_PER_MS));
 }
 
+static void tell_end(const struct unit *unit, int status)
+{
+    bool wanted = unit->state == UNIT_STOPPED;
+    const char *event = wanted ? "stopped" : "ended";
+    enum log_level level = wanted ? LOG_LEVEL_INFO : LOG_LEVEL_WARN;
+    struct log_pair how =
+        WIFSIGNALED(status) ? LOG_TEXT("signal", sigabbrev_np(WTERMSIG(status))) : LOG_INT("code", WEXITSTATUS(status));
+    log_write_pairs(level, event, (const struct log_pair[]){ LOG_TEXT("unit", unit->row->name), how }, 2);
+}
+
 void unit_ended(struct unit *unit, int status)
 {
     int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
     unit->pid = 0;
+    tell_end(unit, status);
     if (unit->state == UNIT_STOPPED) {
-        log_write(INFO, "stopped", LOG_TEXT("unit", unit->row->name), LOG_INT("code", code));
         return;
     }
-    log_write(WARN, "ended", LOG_TEXT("unit", unit->row->name), LOG_INT("code", code),
-              LOG_TEXT("signal", WIFSIGNALED(status) ? sigabbrev_np(WTERMSIG(status)) : NULL));
     if (!unit->was_ready && (code == EXIT_REFUSED || code == EXIT_GATE)) {
         unit->refused = code;
         unit->state = UNIT_STOPPED;

@@ -26,10 +26,8 @@ struct fault unit_argv(struct op *op, const struct appliance *appliance, const c
         }
         argv[used++] = *words;
     }
-    if (appliance->config_path != NULL) {
-        argv[used++] = "--config";
-        argv[used++] = appliance->config_path;
-    }
+    argv[used++] = "--config";
+    argv[used++] = appliance->config_path;
     *ret_argv = argv;
     return OK;
 }

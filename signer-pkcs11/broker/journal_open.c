@@ -145,7 +145,7 @@ static struct fault load_file(struct opening *opening, size_t which, struct buf 
     if (scan.bad != 0 || (!last && scan.end != bytes->len)) {
         return refuse(opening, number, "the journal is damaged", scan.bad != 0 ? scan.bad : scan.end);
     }
-    journal->bytes += scan.end;
+    journal->bytes += scan.end == 0 ? SEGMENT_HEADER : scan.end;
     if (!last) {
         return OK;
     }
@@ -167,6 +167,7 @@ static struct fault load_files(struct opening *opening)
         return refuse_folder(opening, "the journal cannot be begun");
     }
     journal->first = opening->count == 0 ? 1 : opening->numbers[0];
+    journal->bytes += opening->count == 0 ? SEGMENT_HEADER : 0;
     atomic_store(&journal->current, journal->writer.number);
     /* From here on what stands before is certain, whatever happens to it. */
     return FAULTED(journal_mark(journal)) ? refuse_folder(opening, "the journal cannot be written") : OK;

@@ -43,7 +43,7 @@ static struct fault module_verify(const struct test *test, struct span spki, str
     REQUIRE(ctx != NULL && EVP_PKEY_verify_init(ctx) == 1, CRYPTO);
     char name[16];
     (void)snprintf(name, sizeof(name), "%s", test->digest);
-    const OSSL_PARAM params[] = { OSSL_PARAM_utf8_string("digest", name, 0), OSSL_PARAM_END };
+    const OSSL_PARAM params[] = { OSSL_PARAM_construct_utf8_string("digest", name, 0), OSSL_PARAM_construct_end() };
     REQUIRE(EVP_PKEY_CTX_set_params(ctx, params) == 1, CRYPTO);
     if (test->scheme == SIGN_SCHEME_RSA_PSS) {
         REQUIRE(EVP_PKEY_CTX_set_rsa_padding(ctx, RSA_PKCS1_PSS_PADDING) == 1, CRYPTO);

@@ -1,9 +1,8 @@
 #include "signer-pkcs11/client/client.h"
 
 #include "appliance/base/alloc.h"
+#include "appliance/base/secret.h"
 #include "signer-pkcs11/client/pool.h"
-
-#include <stdio.h>
 
 struct signer_client {
     const struct config *config;
@@ -15,7 +14,7 @@ struct fault signer_client_new(const struct config *config, struct signer_client
     CLEANUP(mem_freep) struct signer_client *client = NULL;
     TRY(mem_new(1, sizeof(*client), &client));
     client->config = config;
-    TRY(pool_new(config, &client->pool));
+    TRY(signer_pool_new(config, &client->pool));
     *ret_client = TAKE(client);
     return OK;
 }
@@ -23,7 +22,7 @@ struct fault signer_client_new(const struct config *config, struct signer_client
 void signer_client_free(struct signer_client *client)
 {
     if (client != NULL) {
-        pool_free(client->pool);
+        signer_pool_free(client->pool);
         mem_free(client);
     }
 }
@@ -37,7 +36,10 @@ struct call {
     mono_ns deadline;
     struct wire_response response; /* borrows from its connection's arena */
     struct buf *result;            /* NULL: the answer must have none */
-    bool answered;
+    bool sent;                     /* the signer may have seen it */
+    bool repeated;                 /* it may have seen it twice */
+    const char *broke;             /* where the last exchange ended, for the log */
+    enum fault_code broke_with;
 };
 
 /* A little less than is left, so that the signer's own word about a lost deadline arrives before we hang up. */
@@ -48,13 +50,11 @@ static uint32_t deadline_to_send(mono_ns deadline)
     return (uint32_t)(left - margin);
 }
 
-static struct fault broken(struct call *call, struct fault fault, const char *what)
+static struct fault broken(struct call *call, struct fault fault, const char *where)
 {
-    if (fault.code == FAULT_NO_MEMORY) {
-        return fault;
-    }
-    op_note_log(call->op, "%s: %s", what, fault_row(fault.code)->text);
-    return fault.code == FAULT_SIGNER_PROTOCOL ? fault : FAULT(SIGNER_UNAVAILABLE);
+    call->broke = where;
+    call->broke_with = fault.code;
+    return fault.code == FAULT_SIGNER_PROTOCOL || fault.code == FAULT_NO_MEMORY ? fault : FAULT(SIGNER_UNAVAILABLE);
 }
 
 /* One request and its answer on one connection, which is given back only when both are whole. */
@@ -63,11 +63,13 @@ static struct fault exchange(struct call *call, struct connection *taken)
     CLEANUP(pool_dropp) struct connection *connection = taken;
     struct span message;
     size_t sent = 0;
+    call->sent = false;
     call->request->id = ++connection->last_id;
     call->request->deadline_ms = deadline_to_send(call->deadline);
     buf_clear(&connection->frame);
     TRY(request_pack(call->op, call->request, &connection->frame));
     struct fault fault = frame_send(connection->stream.fd, call->deadline, buf_span(&connection->frame), &sent);
+    call->sent = sent > 0;
     if (FAULTED(fault)) {
         return broken(call, fault, "sending the request");
     }
@@ -80,9 +82,10 @@ static struct fault exchange(struct call *call, struct connection *taken)
     if (FAULTED(fault)) {
         return broken(call, fault, "reading the answer");
     }
-    REQUIRE(call->response.id == call->request->id, SIGNER_PROTOCOL);
-    call->answered = true;
-    REQUIRE(call->result != NULL || call->response.result.len == 0, SIGNER_PROTOCOL);
+    bool asked_for = call->response.id == call->request->id && (call->result != NULL || call->response.result.len == 0);
+    if (!asked_for) {
+        return broken(call, FAULT(SIGNER_PROTOCOL), "matching the answer");
+    }
     if (call->result != NULL && !FAULTED(call->response.fault)) {
         TRY(buf_put(call->result, call->response.result));
     }
@@ -90,7 +93,7 @@ static struct fault exchange(struct call *call, struct connection *taken)
     arena_clear(connection->arena);
     frame_done(&connection->stream);
     secret_wipe(connection->frame.at, connection->frame.len);
-    pool_put(TAKE(connection));
+    signer_pool_put(TAKE(connection));
     return OK;
 }
 
@@ -99,15 +102,34 @@ static struct fault exchange(struct call *call, struct connection *taken)
 static struct fault attempt(struct call *call)
 {
     struct connection *connection = NULL;
-    TRY(pool_take(call->op, call->client->pool, POOL_ANY, call->deadline, &connection));
+    TRY(signer_pool_take(call->op, call->client->pool, POOL_ANY, call->deadline, &connection));
     struct fault fault = exchange(call, connection);
-    bool again = fault.code == FAULT_SIGNER_UNAVAILABLE && !call->answered && clock_mono() < call->deadline &&
-                 call->request->op != WIRE_GENERATE_KEY;
-    if (!again) {
+    bool safe = !call->sent || call->request->op != WIRE_GENERATE_KEY;
+    if (fault.code != FAULT_SIGNER_UNAVAILABLE || !safe || clock_mono() >= call->deadline) {
         return fault;
     }
-    TRY(pool_take(call->op, call->client->pool, POOL_FRESH, call->deadline, &connection));
+    call->repeated = call->sent;
+    TRY(signer_pool_take(call->op, call->client->pool, POOL_FRESH, call->deadline, &connection));
     return exchange(call, connection);
+}
+
+static struct fault not_answered(struct call *call, struct fault fault)
+{
+    if (call->broke != NULL) {
+        op_note_log(call->op, "%s: %s", call->broke, fault_row(call->broke_with)->text);
+    }
+    if (fault.code == FAULT_SIGNER_PROTOCOL) {
+        return op_fail(call->op, fault,
+                       "the signer's answer was not acceptable: are svc-api and svc-signer of one "
+                       "version?");
+    }
+    if (fault.code == FAULT_SIGNER_UNAVAILABLE) {
+        bool late = clock_mono() >= call->deadline;
+        return op_fail(call->op, fault,
+                       late ? "the signer did not answer in time: repeat the request"
+                            : "the connection to the signer broke: repeat the request");
+    }
+    return fault;
 }
 
 /* Calls are bounded by the operation's deadline and by signer.operation_timeout, whichever is earlier. */
@@ -119,17 +141,109 @@ static struct fault call_signer(struct call *call)
     call->deadline = op->deadline < bound ? op->deadline : bound;
     TRY(request_check(op, call->request));
     struct fault fault = attempt(call);
-    if (fault.code == FAULT_SIGNER_UNAVAILABLE) {
-        return op_fail(op, fault, "%s", clock_mono() >= call->deadline
-                                            ? "the signer did not answer in time: repeat the request"
-                                            : "the connection to the signer broke: repeat the request");
+    if (FAULTED(fault)) {
+        return not_answered(call, fault);
     }
-    if (fault.code == FAULT_SIGNER_PROTOCOL) {
-        return op_fail(op, fault, "the signer's answer was not acceptable: are svc-api and svc-signer of one version?");
+    bool gone = call->response.fault.code == FAULT_KEY_NOT_FOUND && call->request->op == WIRE_DESTROY;
+    if (gone && call->repeated) {
+        return OK; /* the first time did it */
     }
-    TRY(fault);
     if (FAULTED(call->response.fault)) {
         return op_fail(op, call->response.fault, "%s", call->response.detail);
     }
     return OK;
+}
+
+/* ---- the operations ---- */
+
+static_assert(sizeof(((struct signer_health *)0)->cause) == sizeof(((struct wire_health *)0)->cause));
+
+struct fault signer_health(struct op *op, struct signer_client *client, struct signer_health *ret_health)
+{
+    struct wire_request request = { .op = WIRE_HEALTH };
+    struct call call = { .op = op, .client = client, .request = &request };
+    TRY(call_signer(&call));
+    REQUIRE(call.response.has_health, SIGNER_PROTOCOL);
+    const struct wire_health *health = &call.response.health;
+    struct signer_health made = { .state = (enum signer_state)health->state,
+                                  .operations = health->operations,
+                                  .recoveries = health->recoveries,
+                                  .journal_bytes = health->journal_bytes,
+                                  .sessions = health->sessions,
+                                  .queue = health->queue,
+                                  .fips_active = health->fips_active,
+                                  .self_test_passed = health->self_test_passed };
+    memcpy(made.token_label, health->token_label, sizeof(made.token_label));
+    memcpy(made.token_model, health->token_model, sizeof(made.token_model));
+    memcpy(made.token_serial, health->token_serial, sizeof(made.token_serial));
+    memcpy(made.cause, health->cause, sizeof(made.cause));
+    *ret_health = made;
+    return OK;
+}
+
+struct fault signer_generate(struct op *op, struct signer_client *client, const struct key_ref *key,
+                             enum key_algorithm algorithm, struct buf *spki)
+{
+    struct wire_request request = { .op = WIRE_GENERATE_KEY, .key = *key, .algorithm = algorithm };
+    struct call call = { .op = op, .client = client, .request = &request, .result = spki };
+    return call_signer(&call);
+}
+
+struct fault signer_public_key(struct op *op, struct signer_client *client, const struct key_ref *key,
+                               enum key_algorithm *ret_algorithm, struct buf *spki)
+{
+    struct wire_request request = { .op = WIRE_PUBLIC_KEY, .key = *key };
+    struct call call = { .op = op, .client = client, .request = &request, .result = spki };
+    TRY(call_signer(&call));
+    REQUIRE(call.response.algorithm != KEY_ALGORITHM_NONE, SIGNER_PROTOCOL);
+    *ret_algorithm = call.response.algorithm;
+    return OK;
+}
+
+static struct wire_request digest_request(enum wire_op wire_op, const struct sign_request *sign)
+{
+    return (struct wire_request){
+        .op = wire_op, .key = sign->key, .scheme = sign->scheme, .hash = sign->hash, .digest = sign->digest
+    };
+}
+
+struct fault signer_sign(struct op *op, struct signer_client *client, const struct sign_request *request,
+                         struct buf *signature)
+{
+    struct wire_request wire = digest_request(WIRE_SIGN, request);
+    wire.op_id = request->op_id;
+    struct call call = { .op = op, .client = client, .request = &wire, .result = signature };
+    return call_signer(&call);
+}
+
+struct fault signer_verify(struct op *op, struct signer_client *client, const struct sign_request *request,
+                           struct span signature)
+{
+    struct wire_request wire = digest_request(WIRE_VERIFY, request);
+    wire.signature = signature;
+    struct call call = { .op = op, .client = client, .request = &wire };
+    return call_signer(&call);
+}
+
+struct fault signer_destroy(struct op *op, struct signer_client *client, const struct key_ref *key)
+{
+    struct wire_request request = { .op = WIRE_DESTROY, .key = *key };
+    struct call call = { .op = op, .client = client, .request = &request };
+    return call_signer(&call);
+}
+
+struct fault signer_seal(struct op *op, struct signer_client *client, const struct key_ref *key, struct span aad,
+                         struct span plain, struct buf *sealed)
+{
+    struct wire_request request = { .op = WIRE_SEAL, .key = *key, .aad = aad, .data = plain };
+    struct call call = { .op = op, .client = client, .request = &request, .result = sealed };
+    return call_signer(&call);
+}
+
+struct fault signer_unseal(struct op *op, struct signer_client *client, const struct key_ref *key, struct span aad,
+                           struct span sealed, struct buf *plain)
+{
+    struct wire_request request = { .op = WIRE_UNSEAL, .key = *key, .aad = aad, .data = sealed };
+    struct call call = { .op = op, .client = client, .request = &request, .result = plain };
+    return call_signer(&call);
 }

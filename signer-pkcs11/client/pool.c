@@ -28,7 +28,7 @@ static void unlock(struct pool *pool)
     BUG_IF(pthread_mutex_unlock(&pool->lock) != 0);
 }
 
-struct fault pool_new(const struct config *config, struct pool **ret_pool)
+struct fault signer_pool_new(const struct config *config, struct pool **ret_pool)
 {
     struct pool *pool = NULL;
     REQUIRE(strlen(config->signer_socket) < sizeof(((struct sockaddr_un *)0)->sun_path), CONFIG);
@@ -45,6 +45,9 @@ struct fault pool_new(const struct config *config, struct pool **ret_pool)
 
 static void connection_free(struct connection *connection)
 {
+    if (connection == NULL) {
+        return;
+    }
     frame_stream_clear(&connection->stream);
     arena_free(connection->arena);
     buf_free(&connection->frame);
@@ -52,7 +55,7 @@ static void connection_free(struct connection *connection)
 }
 DEFINE_FREEP(struct connection, connection_free)
 
-void pool_free(struct pool *pool)
+void signer_pool_free(struct pool *pool)
 {
     if (pool == NULL) {
         return;
@@ -140,7 +143,7 @@ static struct fault take_place(struct op *op, struct pool *pool, mono_ns deadlin
     return OK;
 }
 
-struct fault pool_take(struct op *op, struct pool *pool, enum pool_choice choice, mono_ns deadline,
+struct fault signer_pool_take(struct op *op, struct pool *pool, enum pool_choice choice, mono_ns deadline,
                        struct connection **ret_connection)
 {
     for (;;) {
@@ -157,11 +160,11 @@ struct fault pool_take(struct op *op, struct pool *pool, enum pool_choice choice
             *ret_connection = idle;
             return OK;
         }
-        pool_drop(idle); /* and look again: the next may be of the present signer, or there is none left */
+        signer_pool_drop(idle); /* and look again: the next may be of the present signer, or there is none left */
     }
 }
 
-void pool_put(struct connection *connection)
+void signer_pool_put(struct connection *connection)
 {
     struct pool *pool = connection->pool;
     lock(pool);
@@ -171,7 +174,7 @@ void pool_put(struct connection *connection)
     unlock(pool);
 }
 
-void pool_drop(struct connection *connection)
+void signer_pool_drop(struct connection *connection)
 {
     if (connection == NULL) {
         return;

@@ -11,7 +11,7 @@
 
 struct pool;
 struct connection {
-    struct pool *pool; /* borrowed */
+    struct pool *pool;       /* borrowed */
     struct connection *next; /* of the idle ones */
     struct frame_stream stream;
     struct arena *arena; /* of the unpacked answer */
@@ -19,20 +19,20 @@ struct connection {
     uint64_t last_id; /* of requests on this connection */
 };
 
-struct fault pool_new(const struct config *config, struct pool **ret_pool);
-void pool_free(struct pool *pool); /* connections still out are a bug */
-DEFINE_FREEP(struct pool, pool_free)
+struct fault signer_pool_new(const struct config *config, struct pool **ret_pool);
+void signer_pool_free(struct pool *pool); /* connections still out are a bug */
+DEFINE_FREEP(struct pool, signer_pool_free)
 
 /* An idle connection that the peer has not closed, or a fresh one; `fresh` only: idle ones are dropped first (the peer
  * was restarted). SIGNER_UNAVAILABLE (nobody listens), SATURATED (all in use until `deadline`). */
 enum pool_choice { POOL_ANY, POOL_FRESH };
-struct fault pool_take(struct op *op, struct pool *pool, enum pool_choice choice, mono_ns deadline,
+struct fault signer_pool_take(struct op *op, struct pool *pool, enum pool_choice choice, mono_ns deadline,
                        struct connection **ret_connection);
-void pool_put(struct connection *connection);  /* for the next caller */
-void pool_drop(struct connection *connection); /* closed: an answer may still come on it, or it broke; NULL is fine */
+void signer_pool_put(struct connection *connection);  /* for the next caller */
+void signer_pool_drop(struct connection *connection); /* closed: an answer may still come on it, or it broke; NULL is fine */
 static inline void pool_dropp(struct connection **connection)
 {
-    pool_drop(TAKE(*connection));
+    signer_pool_drop(TAKE(*connection));
 }
 
 #endif

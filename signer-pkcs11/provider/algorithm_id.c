@@ -1,8 +1,8 @@
 #include "signer-pkcs11/provider/internal.h"
 
 /*
- * AlgorithmIdentifiers, DER. ECDSA: RFC 5758 3.2, no parameters. PKCS#1 v1.5: RFC 4055 5, NULL. PSS: RFC 4055 3.1, hash,
- * MGF1 with the same hash, salt as long as the digest. The test compares each with what OpenSSL writes.
+ * AlgorithmIdentifiers, DER. ECDSA: RFC 5758 3.2, no parameters. PKCS#1 v1.5: RFC 4055 5, NULL. PSS: RFC 4055 3.1,
+ * hash, MGF1 with the same hash, salt as long as the digest. The test compares each with what OpenSSL writes.
  */
 
 /* clang-format off */

@@ -160,11 +160,10 @@ static int key_get_params(void *data, OSSL_PARAM params[])
     return key->imported && EVP_PKEY_get_params(key->public, params) == 1;
 }
 
-#define COMMON_GETTABLE                                       \
-    OSSL_PARAM_int(OSSL_PKEY_PARAM_BITS, NULL),               \
-    OSSL_PARAM_int(OSSL_PKEY_PARAM_SECURITY_BITS, NULL),      \
-    OSSL_PARAM_int(OSSL_PKEY_PARAM_MAX_SIZE, NULL),           \
-    OSSL_PARAM_utf8_string(OSSL_PKEY_PARAM_DEFAULT_DIGEST, NULL, 0)
+#define COMMON_GETTABLE                                                                              \
+    OSSL_PARAM_int(OSSL_PKEY_PARAM_BITS, NULL), OSSL_PARAM_int(OSSL_PKEY_PARAM_SECURITY_BITS, NULL), \
+        OSSL_PARAM_int(OSSL_PKEY_PARAM_MAX_SIZE, NULL),                                              \
+        OSSL_PARAM_utf8_string(OSSL_PKEY_PARAM_DEFAULT_DIGEST, NULL, 0)
 
 static const OSSL_PARAM *gettable_ec(void *context)
 {
@@ -203,21 +202,21 @@ static const char *operation_name_rsa(int operation)
     return operation == OSSL_OP_SIGNATURE ? "RSA" : NULL;
 }
 
-#define KEYMGMT(kind)                                                                  \
-    {                                                                                  \
-        { OSSL_FUNC_KEYMGMT_NEW, (void (*)(void))key_new },                            \
-        { OSSL_FUNC_KEYMGMT_FREE, (void (*)(void))key_free },                          \
-        { OSSL_FUNC_KEYMGMT_DUP, (void (*)(void))key_dup },                            \
-        { OSSL_FUNC_KEYMGMT_HAS, (void (*)(void))key_has },                            \
-        { OSSL_FUNC_KEYMGMT_MATCH, (void (*)(void))key_match },                        \
-        { OSSL_FUNC_KEYMGMT_IMPORT, (void (*)(void))import_##kind },                   \
-        { OSSL_FUNC_KEYMGMT_IMPORT_TYPES, (void (*)(void))import_types },              \
-        { OSSL_FUNC_KEYMGMT_EXPORT, (void (*)(void))key_export },                      \
-        { OSSL_FUNC_KEYMGMT_EXPORT_TYPES, (void (*)(void))export_types_##kind },       \
-        { OSSL_FUNC_KEYMGMT_GET_PARAMS, (void (*)(void))key_get_params },              \
-        { OSSL_FUNC_KEYMGMT_GETTABLE_PARAMS, (void (*)(void))gettable_##kind },        \
+#define KEYMGMT(kind)                                                                      \
+    {                                                                                      \
+        { OSSL_FUNC_KEYMGMT_NEW, (void (*)(void))key_new },                                \
+        { OSSL_FUNC_KEYMGMT_FREE, (void (*)(void))key_free },                              \
+        { OSSL_FUNC_KEYMGMT_DUP, (void (*)(void))key_dup },                                \
+        { OSSL_FUNC_KEYMGMT_HAS, (void (*)(void))key_has },                                \
+        { OSSL_FUNC_KEYMGMT_MATCH, (void (*)(void))key_match },                            \
+        { OSSL_FUNC_KEYMGMT_IMPORT, (void (*)(void))import_##kind },                       \
+        { OSSL_FUNC_KEYMGMT_IMPORT_TYPES, (void (*)(void))import_types },                  \
+        { OSSL_FUNC_KEYMGMT_EXPORT, (void (*)(void))key_export },                          \
+        { OSSL_FUNC_KEYMGMT_EXPORT_TYPES, (void (*)(void))export_types_##kind },           \
+        { OSSL_FUNC_KEYMGMT_GET_PARAMS, (void (*)(void))key_get_params },                  \
+        { OSSL_FUNC_KEYMGMT_GETTABLE_PARAMS, (void (*)(void))gettable_##kind },            \
         { OSSL_FUNC_KEYMGMT_QUERY_OPERATION_NAME, (void (*)(void))operation_name_##kind }, \
-        OSSL_DISPATCH_END,                                                             \
+        OSSL_DISPATCH_END,                                                                 \
     }
 
 const OSSL_DISPATCH svc_keymgmt_ec[] = KEYMGMT(ec);

@@ -91,9 +91,9 @@ static bool set_padding(struct signature *context, const OSSL_PARAM *param)
     const char *word = NULL;
     int number = 0;
     if (OSSL_PARAM_get_utf8_string_ptr(param, &word) == 1) {
-        number = strcasecmp(word, OSSL_PKEY_RSA_PAD_MODE_PSS) == 0      ? RSA_PKCS1_PSS_PADDING
+        number = strcasecmp(word, OSSL_PKEY_RSA_PAD_MODE_PSS) == 0       ? RSA_PKCS1_PSS_PADDING
                  : strcasecmp(word, OSSL_PKEY_RSA_PAD_MODE_PKCSV15) == 0 ? RSA_PKCS1_PADDING
-                                                                          : 0;
+                                                                         : 0;
     } else if (OSSL_PARAM_get_int(param, &number) != 1) {
         return false;
     }
@@ -139,8 +139,7 @@ static int set_ctx_params(void *data, const OSSL_PARAM params[])
         return 0;
     }
     param = OSSL_PARAM_locate_const(params, OSSL_SIGNATURE_PARAM_MGF1_DIGEST);
-    return param == NULL ||
-           (OSSL_PARAM_get_utf8_string_ptr(param, &name) == 1 && hash_find(name) == context->hash);
+    return param == NULL || (OSSL_PARAM_get_utf8_string_ptr(param, &name) == 1 && hash_find(name) == context->hash);
 }
 
 static const OSSL_PARAM *settable_ctx_params(void *data, void *context)
@@ -219,7 +218,8 @@ static int sign_digest(struct signature *context, struct span digest, unsigned c
 }
 
 /* A digest by itself: its size names the hash where nobody else did. */
-static int sign(void *data, unsigned char *out, size_t *len, size_t size, const unsigned char *digest, size_t digest_len)
+static int sign(void *data, unsigned char *out, size_t *len, size_t size, const unsigned char *digest,
+                size_t digest_len)
 {
     struct signature *context = data;
     for (int hash = HASH_SHA256; context->hash == HASH_NONE && hash < HASH_COUNT; hash++) {
@@ -273,21 +273,21 @@ static int digest_sign_final(void *data, unsigned char *out, size_t *len, size_t
     return sign_digest(context, span_of(digest, digest_len), out, len, size);
 }
 
-#define SIGNATURE                                                                              \
-    {                                                                                          \
-        { OSSL_FUNC_SIGNATURE_NEWCTX, (void (*)(void))context_new },                           \
-        { OSSL_FUNC_SIGNATURE_FREECTX, (void (*)(void))context_free },                         \
-        { OSSL_FUNC_SIGNATURE_DUPCTX, (void (*)(void))context_dup },                           \
-        { OSSL_FUNC_SIGNATURE_SIGN_INIT, (void (*)(void))sign_init },                          \
-        { OSSL_FUNC_SIGNATURE_SIGN, (void (*)(void))sign },                                    \
-        { OSSL_FUNC_SIGNATURE_DIGEST_SIGN_INIT, (void (*)(void))digest_sign_init },            \
-        { OSSL_FUNC_SIGNATURE_DIGEST_SIGN_UPDATE, (void (*)(void))digest_sign_update },        \
-        { OSSL_FUNC_SIGNATURE_DIGEST_SIGN_FINAL, (void (*)(void))digest_sign_final },          \
-        { OSSL_FUNC_SIGNATURE_SET_CTX_PARAMS, (void (*)(void))set_ctx_params },                \
-        { OSSL_FUNC_SIGNATURE_SETTABLE_CTX_PARAMS, (void (*)(void))settable_ctx_params },      \
-        { OSSL_FUNC_SIGNATURE_GET_CTX_PARAMS, (void (*)(void))get_ctx_params },                \
-        { OSSL_FUNC_SIGNATURE_GETTABLE_CTX_PARAMS, (void (*)(void))gettable_ctx_params },      \
-        OSSL_DISPATCH_END,                                                                     \
+#define SIGNATURE                                                                         \
+    {                                                                                     \
+        { OSSL_FUNC_SIGNATURE_NEWCTX, (void (*)(void))context_new },                      \
+        { OSSL_FUNC_SIGNATURE_FREECTX, (void (*)(void))context_free },                    \
+        { OSSL_FUNC_SIGNATURE_DUPCTX, (void (*)(void))context_dup },                      \
+        { OSSL_FUNC_SIGNATURE_SIGN_INIT, (void (*)(void))sign_init },                     \
+        { OSSL_FUNC_SIGNATURE_SIGN, (void (*)(void))sign },                               \
+        { OSSL_FUNC_SIGNATURE_DIGEST_SIGN_INIT, (void (*)(void))digest_sign_init },       \
+        { OSSL_FUNC_SIGNATURE_DIGEST_SIGN_UPDATE, (void (*)(void))digest_sign_update },   \
+        { OSSL_FUNC_SIGNATURE_DIGEST_SIGN_FINAL, (void (*)(void))digest_sign_final },     \
+        { OSSL_FUNC_SIGNATURE_SET_CTX_PARAMS, (void (*)(void))set_ctx_params },           \
+        { OSSL_FUNC_SIGNATURE_SETTABLE_CTX_PARAMS, (void (*)(void))settable_ctx_params }, \
+        { OSSL_FUNC_SIGNATURE_GET_CTX_PARAMS, (void (*)(void))get_ctx_params },           \
+        { OSSL_FUNC_SIGNATURE_GETTABLE_CTX_PARAMS, (void (*)(void))gettable_ctx_params }, \
+        OSSL_DISPATCH_END,                                                                \
     }
 
 const OSSL_DISPATCH svc_signature_ecdsa[] = SIGNATURE;

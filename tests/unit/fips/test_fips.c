@@ -1,8 +1,10 @@
 /* The gate itself. Its state is the process's, so each start runs in a child of its own. */
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+
 #include <cmocka.h>
 
 #include "appliance/base/codec.h"
@@ -33,12 +35,12 @@ static int in_child(int (*body)(void))
     assert_true(WIFEXITED(status));
     return WEXITSTATUS(status);
 }
-#define CHECK(cond)                                                   \
-    do {                                                              \
-        if (!(cond)) {                                                \
+#define CHECK(cond)                                                  \
+    do {                                                             \
+        if (!(cond)) {                                               \
             (void)fprintf(stderr, "line %d: %s\n", __LINE__, #cond); \
-            return 1;                                                 \
-        }                                                             \
+            return 1;                                                \
+        }                                                            \
     } while (0)
 
 /* A copy of the module with one byte changed, at `at`. */
@@ -243,7 +245,8 @@ static void the_module_mac_is_that_of_fipsinstall(void **state)
     (void)state;
     struct buf detail = BUF_INIT(2048);
     struct fips_module module;
-    FILE *real = popen("openssl fipsinstall -quiet -module " MODULE " | sed -n 's/^module-mac = //p' | tr -d ':\\n'", "r");
+    FILE *real =
+        popen("openssl fipsinstall -quiet -module " MODULE " | sed -n 's/^module-mac = //p' | tr -d ':\\n'", "r");
     assert_non_null(real);
     char expected[65] = "";
     assert_int_equal(fread(expected, 1, 64, real), 64);

@@ -2,6 +2,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+
 #include <cmocka.h>
 
 #include "appliance/base/codec.h"
@@ -14,28 +15,34 @@
 #define assert_fault(expr, sym) assert_int_equal((expr).code, FAULT_##sym)
 
 /* RFC 7515 A.3 and A.2. */
-#define RFC_PAYLOAD "eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ"
-#define RFC_CLEAR   "{\"iss\":\"joe\",\r\n \"exp\":1300819380,\r\n \"http://example.com/is_root\":true}"
-#define ES256_HEADER "eyJhbGciOiJFUzI1NiJ9"
+#define RFC_PAYLOAD     "eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ"
+#define RFC_CLEAR       "{\"iss\":\"joe\",\r\n \"exp\":1300819380,\r\n \"http://example.com/is_root\":true}"
+#define ES256_HEADER    "eyJhbGciOiJFUzI1NiJ9"
 #define ES256_SIGNATURE "DtEhU3ljbEg8L38VWAfUAqOyKAM6-Xx-F4GawxaepmXFCgfTjDxw5djxLa8ISlSApmWQxfKTUJqPP3-Kg6NU1Q"
-#define ES256_TOKEN  ES256_HEADER "." RFC_PAYLOAD "." ES256_SIGNATURE
-#define ES256_POINT                                                   \
+#define ES256_TOKEN     ES256_HEADER "." RFC_PAYLOAD "." ES256_SIGNATURE
+#define ES256_POINT                                                                           \
     "\"kty\":\"EC\",\"crv\":\"P-256\",\"x\":\"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU\"," \
     "\"y\":\"x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0\""
+#define POINT_OFF_CURVE                                                                                              \
+    "\"kty\":\"EC\",\"crv\":\"P-256\",\"x\":\"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU\",\"y\":\"x_FEzRu9m36HLN_" \
+    "tue659LNpXW6pCyStikYjKIWI5a4\""
 #define ES256_SET "{\"keys\":[{" ES256_POINT "}]}"
-#define RS256_TOKEN                                                                                                   \
-    "eyJhbGciOiJSUzI1NiJ9." RFC_PAYLOAD                                                                               \
-    ".cC4hiUPoj9Eetdgtv3hF80EGrhuB__dzERat0XF9g2VtQgr9PJbu3XOiZj5RZmh7AAuHIm4Bh-0Qc_lF5YKt_O8W2Fp5jujGbds9uJdbF9CUA"   \
-    "r7t1dnZcAcQjbKBYNX4BAynRFdiuB--f_nZLgrnbyTyWzO75vRK5h6xBArLIARNPvkSjtQBMHlb1L07Qe7K0GarZRmB_eSN9383LcOLn6_dO--xi1" \
-    "2jzDwusC-eOkHWEsqtFZESc6BfI7noOPqvhJ1phCnvWh6IeYI2w9QOYEUipUTI8np6LbgGY9Fs98rqVt5AXLIhWkWywlVmtVrBp0igcN_IoypGlUP" \
+#define RS256_TOKEN                                                                                                  \
+    "eyJhbGciOiJSUzI1NiJ9." RFC_PAYLOAD                                                                              \
+    ".cC4hiUPoj9Eetdgtv3hF80EGrhuB__dzERat0XF9g2VtQgr9PJbu3XOiZj5RZmh7AAuHIm4Bh-0Qc_lF5YKt_O8W2Fp5jujGbds9uJdbF9CUA" \
+    "r7t1dnZcAcQjbKBYNX4BAynRFdiuB--f_nZLgrnbyTyWzO75vRK5h6xBArLIARNPvkSjtQBMHlb1L07Qe7K0GarZRmB_eSN9383LcOLn6_dO--" \
+    "xi1"                                                                                                            \
+    "2jzDwusC-eOkHWEsqtFZESc6BfI7noOPqvhJ1phCnvWh6IeYI2w9QOYEUipUTI8np6LbgGY9Fs98rqVt5AXLIhWkWywlVmtVrBp0igcN_"      \
+    "IoypGlUP"                                                                                                       \
     "QGe77Rw"
-#define RS256_KEY                                                                                                     \
-    "\"kty\":\"RSA\",\"e\":\"AQAB\",\"n\":\"ofgWCuLjybRlzo0tZWJjNiuSfb4p4fAkd_wWJcyQoTbji9k0l8W26mPddxHmfHQp-Vaw-4qPCJ" \
+#define RS256_KEY                                                                                                      \
+    "\"kty\":\"RSA\",\"e\":\"AQAB\",\"n\":\"ofgWCuLjybRlzo0tZWJjNiuSfb4p4fAkd_wWJcyQoTbji9k0l8W26mPddxHmfHQp-Vaw-"     \
+    "4qPCJ"                                                                                                            \
     "rcS2mJPMEzP1Pt0Bm4d4QlL-yRT-SFd2lZS-pCgNMsD1W_YpRPEwOWvG6b32690r2jZ47soMZo9wGzjb_7OMg0LOL-bSf63kpaSHSXndS5z5rexM" \
     "dbBYUsLA9e-KXBdQOS-UTo7WTBEMa2R2CapHg665xsmtdVMTBQY4uDZlxvb3qCo5ZwKh9kG4LT6_I5IhlJH7aGhyxXFvUK-DWNmoudF8NAco9_h9" \
     "iaGNj8q2ethFkMLs91kzk2PAcDTW9gb54h4FRWyuXpoQ\""
 /* RFC 7515 A.1 (HS256) and A.5 (none): this verifier has neither. */
-#define HS256_TOKEN                                                                                                   \
+#define HS256_TOKEN \
     "eyJ0eXAiOiJKV1QiLA0KICJhbGciOiJIUzI1NiJ9." RFC_PAYLOAD ".dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
 #define NONE_TOKEN "eyJhbGciOiJub25lIn0." RFC_PAYLOAD "."
 
@@ -90,7 +97,9 @@ static void algorithms_that_do_not_exist_here_are_refused(void **state)
     assert_fault(pin(bench, ES256_SET), NONE);
     assert_fault(check(bench, NONE_TOKEN, NULL), JWS_KEY);
     assert_fault(check(bench, HS256_TOKEN, NULL), JWS_KEY);
-    static const char *const names[] = { "none", "None", "HS256", "ES512", "EdDSA", "RS256", "PS256", "ES384", "es256" };
+    static const char *const names[] = {
+        "none", "None", "HS256", "ES512", "EdDSA", "RS256", "PS256", "ES384", "es256"
+    };
     for (size_t i = 0; i < COUNT_OF(names); i++) {
         char header[64];
         (void)snprintf(header, sizeof(header), "{\"alg\":\"%s\"}", names[i]);
@@ -211,9 +220,7 @@ static void jwk_sets_that_are_not_public_signature_keys_are_refused(void **state
         "{\"keys\":[{" ES256_POINT ",\"alg\":\"none\"}]}",
         "{\"keys\":[{" ES256_POINT ",\"n\":\"AQAB\"}]}",
         "{\"keys\":[{" ES256_POINT ",\"kid\":\"a\"},{" RS256_KEY ",\"kid\":\"a\"}]}",
-        /* not on the curve */
-        "{\"keys\":[{\"kty\":\"EC\",\"crv\":\"P-256\",\"x\":\"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU\","
-        "\"y\":\"x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a4\"}]}",
+        "{\"keys\":[{" POINT_OFF_CURVE "}]}",
         "{\"keys\":[{\"kty\":\"EC\",\"crv\":\"P-521\",\"x\":\"AA\",\"y\":\"AA\"}]}",
         /* 64-bit modulus, and an even exponent */
         "{\"keys\":[{\"kty\":\"RSA\",\"e\":\"AQAB\",\"n\":\"_____________\"}]}",

@@ -1,8 +1,10 @@
 /* Each known-answer test is worth something only if it fails on a wrong answer: every vector is spoilt once. */
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+
 #include <cmocka.h>
 
 #include "fips/internal.h"

@@ -2,6 +2,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+
 #include <cmocka.h>
 
 #include "tests/unit/provider/token.h"
@@ -114,8 +115,7 @@ static void paddings_that_the_signer_does_not_know_are_refused(void **state)
     (void)state;
     CLEANUP(EVP_MD_CTX_freep) EVP_MD_CTX *ctx = EVP_MD_CTX_new();
     EVP_PKEY_CTX *options = NULL;
-    assert_int_equal(
-        EVP_DigestSignInit_ex(ctx, &options, "SHA256", bench.libctx, NULL, bench.keys[RSA3072], NULL), 1);
+    assert_int_equal(EVP_DigestSignInit_ex(ctx, &options, "SHA256", bench.libctx, NULL, bench.keys[RSA3072], NULL), 1);
     assert_int_not_equal(EVP_PKEY_CTX_set_rsa_padding(options, RSA_NO_PADDING), 1);
     assert_int_not_equal(EVP_PKEY_CTX_set_rsa_padding(options, RSA_X931_PADDING), 1);
     assert_int_equal(EVP_PKEY_CTX_set_rsa_padding(options, RSA_PKCS1_PSS_PADDING), 1);
@@ -308,8 +308,8 @@ static X509 *self_signed(int kind, bool pss)
     X509_EXTENSION *usage = X509V3_EXT_conf_nid(NULL, NULL, NID_ext_key_usage, "critical,timeStamping");
     assert_int_equal(X509_add_ext(made, usage, -1), 1);
     X509_EXTENSION_free(usage);
-    assert_int_equal(
-        EVP_DigestSignInit_ex(ctx, &options, digests[kind], bench.libctx, NULL, bench.keys[kind], NULL), 1);
+    assert_int_equal(EVP_DigestSignInit_ex(ctx, &options, digests[kind], bench.libctx, NULL, bench.keys[kind], NULL),
+                     1);
     if (pss) {
         assert_int_equal(EVP_PKEY_CTX_set_rsa_padding(options, RSA_PKCS1_PSS_PADDING), 1);
         assert_int_equal(EVP_PKEY_CTX_set_rsa_pss_saltlen(options, RSA_PSS_SALTLEN_DIGEST), 1);
@@ -419,9 +419,10 @@ static ASN1_INTEGER *serial_of_one(TS_RESP_CTX *ctx, void *arg)
 
 /* openssl ts -query over SHA-256 of nothing, with certReq. */
 static const uint8_t query[] = {
-    0x30, 0x39, 0x02, 0x01, 0x01, 0x30, 0x31, 0x30, 0x0d, 0x06, 0x09, 0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 0x01,
-    0x05, 0x00, 0x04, 0x20, 0xe3, 0xb0, 0xc4, 0x42, 0x98, 0xfc, 0x1c, 0x14, 0x9a, 0xfb, 0xf4, 0xc8, 0x99, 0x6f, 0xb9, 0x24,
-    0x27, 0xae, 0x41, 0xe4, 0x64, 0x9b, 0x93, 0x4c, 0xa4, 0x95, 0x99, 0x1b, 0x78, 0x52, 0xb8, 0x55, 0x01, 0x01, 0xff,
+    0x30, 0x39, 0x02, 0x01, 0x01, 0x30, 0x31, 0x30, 0x0d, 0x06, 0x09, 0x60, 0x86, 0x48, 0x01,
+    0x65, 0x03, 0x04, 0x02, 0x01, 0x05, 0x00, 0x04, 0x20, 0xe3, 0xb0, 0xc4, 0x42, 0x98, 0xfc,
+    0x1c, 0x14, 0x9a, 0xfb, 0xf4, 0xc8, 0x99, 0x6f, 0xb9, 0x24, 0x27, 0xae, 0x41, 0xe4, 0x64,
+    0x9b, 0x93, 0x4c, 0xa4, 0x95, 0x99, 0x1b, 0x78, 0x52, 0xb8, 0x55, 0x01, 0x01, 0xff,
 };
 
 static void openssls_time_stamp_responder_signs_with_a_token_key(void **state)

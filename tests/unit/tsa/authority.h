@@ -66,8 +66,7 @@ static void authority_start(void)
         .valid_days = 3652,
         .not_before = from,
     };
-    BUG_IF(FAULTED(
-        certificate_issue(authority.op, token_client(), &self, self.spki, &profile, &authority.root)));
+    BUG_IF(FAULTED(certificate_issue(authority.op, token_client(), &self, self.spki, &profile, &authority.root)));
     authority.root_pem = (struct buf)BUF_INIT(8192);
     BUG_IF(FAULTED(certificate_pem(authority.root, &authority.root_pem)));
     for (int kind = 0; kind < UNIT_COUNT; kind++) {

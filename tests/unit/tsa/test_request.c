@@ -2,6 +2,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+
 #include <cmocka.h>
 
 #include "api/tsa/internal.h"
@@ -129,8 +130,8 @@ static void openssl_agrees_on_what_was_asked(void **state)
         assert_int_equal(TS_REQ_get_nonce(read) != NULL, request.nonce.len > 0);
         assert_int_equal(TS_REQ_get_policy_id(read) != NULL, request.policy.len > 0);
         ASN1_OCTET_STRING *digest = TS_MSG_IMPRINT_get_msg(TS_REQ_get_msg_imprint(read));
-        assert_true(span_equal(request.digest,
-                               span_of(ASN1_STRING_get0_data(digest), (size_t)ASN1_STRING_length(digest))));
+        assert_true(
+            span_equal(request.digest, span_of(ASN1_STRING_get0_data(digest), (size_t)ASN1_STRING_length(digest))));
         TS_REQ_free(read);
     }
 }
@@ -143,9 +144,9 @@ static void rejections_carry_the_failure_and_say_why(void **state)
         enum fault_code code;
         int bit;
     } rows[] = {
-        { FAULT_TSA_BAD_ALG, 0 },  { FAULT_TSA_BAD_REQUEST, 2 }, { FAULT_TSA_BAD_FORMAT, 5 },
-        { FAULT_TSA_TIME, 14 },    { FAULT_TSA_POLICY, 15 },     { FAULT_TSA_EXTENSION, 16 },
-        { FAULT_SIGNER_UNAVAILABLE, 25 }, { FAULT_DEADLINE, 25 }, { FAULT_INTERNAL, 25 },
+        { FAULT_TSA_BAD_ALG, 0 },         { FAULT_TSA_BAD_REQUEST, 2 }, { FAULT_TSA_BAD_FORMAT, 5 },
+        { FAULT_TSA_TIME, 14 },           { FAULT_TSA_POLICY, 15 },     { FAULT_TSA_EXTENSION, 16 },
+        { FAULT_SIGNER_UNAVAILABLE, 25 }, { FAULT_DEADLINE, 25 },       { FAULT_INTERNAL, 25 },
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct span reply;
@@ -192,12 +193,9 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(each_golden_refusal_is_the_right_one),
-        TEST(every_truncation_is_refused),
-        TEST(a_hash_that_is_switched_off_is_refused),
-        TEST(rules_that_make_no_sense_are_refused_by_key),
-        TEST(the_golden_requests_are_accepted),
-        TEST(openssl_agrees_on_what_was_asked),
+        TEST(each_golden_refusal_is_the_right_one),     TEST(every_truncation_is_refused),
+        TEST(a_hash_that_is_switched_off_is_refused),   TEST(rules_that_make_no_sense_are_refused_by_key),
+        TEST(the_golden_requests_are_accepted),         TEST(openssl_agrees_on_what_was_asked),
         TEST(rejections_carry_the_failure_and_say_why),
     };
     return cmocka_run_group_tests_name("time-stamp request", tests, NULL, NULL);

@@ -1,0 +1,437 @@
+#include "signer-pkcs11/protocol/message.h"
+#include "signer-pkcs11/protocol/signer.pb-c.h"
+#include "testlib.h"
+
+#define TENANT "acme"
+#define KEY_ID "0190b3c4-0000-7000-8000-0123456789ab"
+#define OP_ID  "0190b3c4-0000-7000-8000-00000000000f"
+
+static uint8_t digest[64];
+
+static struct wire_request request_of(enum wire_op op)
+{
+    return (struct wire_request){ .id = 77,
+                                  .deadline_ms = 2500,
+                                  .op = op,
+                                  .key = { .tenant = { TENANT }, .purpose = KEY_PURPOSE_CODESIGN, .id = { KEY_ID } },
+                                  .algorithm = KEY_ALGORITHM_EC_P256,
+                                  .scheme = SIGN_SCHEME_ECDSA,
+                                  .hash = HASH_SHA256,
+                                  .digest = span_of(digest, 32),
+                                  .op_id = { OP_ID },
+                                  .signature = span_text("signature"),
+                                  .aad = span_text("aad"),
+                                  .data = span_text("data") };
+}
+
+static struct arena *arena_of(void)
+{
+    struct arena *arena = NULL;
+    assert_fault(arena_new(WIRE_ARENA_MAX, &arena), NONE);
+    return arena;
+}
+
+static struct span message_of(const struct buf *frame)
+{
+    return span_of(frame->at + FRAME_HEADER, frame->len - FRAME_HEADER);
+}
+
+/* What the caller is told, and that the frame stays as it was. */
+#define assert_check(request, sym)                                  \
+    do {                                                            \
+        CLEANUP(buf_free) struct buf frame_ = BUF_INIT(FRAME_MAX);  \
+        assert_fault(request_pack(NULL, &(request), &frame_), sym); \
+        assert_int_equal(frame_.len, 0);                            \
+    } while (0)
+
+/* A protobuf message as a peer might send it. */
+static void assert_refused(const ProtobufCMessage *message)
+{
+    CLEANUP(arena_freep) struct arena *arena = arena_of();
+    uint8_t bytes[4096];
+    struct wire_request untouched = { .id = 5 };
+    assert_true(protobuf_c_message_get_packed_size(message) <= sizeof(bytes));
+    size_t len = protobuf_c_message_pack(message, bytes);
+    assert_fault(request_unpack(arena, span_of(bytes, len), &untouched), SIGNER_PROTOCOL);
+    assert_int_equal(untouched.id, 5);
+}
+
+static void a_caller_is_told_what_is_wrong_before_anything_is_sent(void **state)
+{
+    (void)state;
+    struct wire_request request = request_of(WIRE_OP_NONE);
+    assert_check(request, BAD_ARGUMENT);
+    request = request_of(WIRE_OP_COUNT);
+    assert_check(request, BAD_ARGUMENT);
+    request = request_of(WIRE_SIGN);
+    request.key.purpose = KEY_PURPOSE_NONE;
+    assert_check(request, BAD_ARGUMENT);
+    request.key.purpose = KEY_PURPOSE_COUNT;
+    assert_check(request, BAD_ARGUMENT);
+    request = request_of(WIRE_SIGN);
+    request.key.tenant = (struct tenant_id){ "Acme" };
+    assert_check(request, BAD_ARGUMENT);
+    request.key.tenant = (struct tenant_id){ "" };
+    assert_check(request, BAD_ARGUMENT);
+    request.key.purpose = KEY_PURPOSE_POST;
+    request.key.tenant = (struct tenant_id){ TENANT };
+    assert_check(request, BAD_ARGUMENT);
+    request = request_of(WIRE_SIGN);
+    request.key.id = (struct uuid){ "0190B3C4-0000-7000-8000-0123456789AB" };
+    assert_check(request, BAD_ARGUMENT);
+    request = request_of(WIRE_GENERATE_KEY);
+    request.algorithm = KEY_ALGORITHM_NONE;
+    assert_check(request, BAD_ARGUMENT);
+    request.algorithm = KEY_ALGORITHM_COUNT;
+    assert_check(request, BAD_ARGUMENT);
+}
+
+static void digests_signatures_and_data_of_wrong_size_are_refused(void **state)
+{
+    (void)state;
+    static const uint8_t large[WIRE_DATA_MAX + 1];
+    struct wire_request request = request_of(WIRE_SIGN);
+    for (size_t len = 0; len <= 64; len++) {
+        request.digest = span_of(digest, len);
+        if (len != 32) {
+            assert_check(request, DIGEST_LENGTH);
+        }
+    }
+    request = request_of(WIRE_SIGN);
+    request.scheme = SIGN_SCHEME_NONE;
+    assert_check(request, BAD_ARGUMENT);
+    request.scheme = SIGN_SCHEME_COUNT;
+    assert_check(request, BAD_ARGUMENT);
+    request = request_of(WIRE_VERIFY);
+    request.hash = HASH_COUNT;
+    assert_check(request, BAD_ARGUMENT);
+    request = request_of(WIRE_SIGN);
+    request.op_id = (struct uuid){ "not-a-uuid" };
+    assert_check(request, BAD_ARGUMENT);
+    request = request_of(WIRE_VERIFY);
+    request.signature = span_of(large, 0);
+    assert_check(request, BAD_ARGUMENT);
+    request.signature = span_of(large, SIGNATURE_MAX + 1);
+    assert_check(request, BAD_ARGUMENT);
+    request = request_of(WIRE_SEAL);
+    request.data = span_of(large, WIRE_DATA_MAX - 2);
+    assert_check(request, TOO_LARGE);
+    request.aad = span_of(large, WIRE_DATA_MAX + 1);
+    assert_check(request, TOO_LARGE);
+}
+
+/* The members of a good Sign, to be spoiled one at a time. */
+struct forged {
+    Svc__Signer__Request request;
+    Svc__Signer__KeyRef key;
+    Svc__Signer__Sign sign;
+};
+
+static void forge(struct forged *forged)
+{
+    forged->request = (Svc__Signer__Request)SVC__SIGNER__REQUEST__INIT;
+    forged->key = (Svc__Signer__KeyRef)SVC__SIGNER__KEY_REF__INIT;
+    forged->sign = (Svc__Signer__Sign)SVC__SIGNER__SIGN__INIT;
+    forged->request.op_case = SVC__SIGNER__REQUEST__OP_SIGN;
+    forged->request.sign = &forged->sign;
+    forged->request.id = 1;
+    forged->sign.key = &forged->key;
+    forged->key.tenant = (char *)TENANT;
+    forged->key.purpose = KEY_PURPOSE_CODESIGN;
+    forged->key.id = (char *)KEY_ID;
+    forged->sign.scheme = SIGN_SCHEME_ECDSA;
+    forged->sign.hash = HASH_SHA256;
+    forged->sign.digest = (ProtobufCBinaryData){ .len = 32, .data = digest };
+}
+
+static void a_signer_refuses_what_no_client_of_ours_sends(void **state)
+{
+    (void)state;
+    struct forged f;
+    forge(&f);
+    f.request.op_case = SVC__SIGNER__REQUEST__OP__NOT_SET;
+    assert_refused(&f.request.base);
+    forge(&f);
+    f.sign.key = NULL;
+    assert_refused(&f.request.base);
+    static const uint32_t unknown[] = { 0, KEY_PURPOSE_COUNT, 0x7fffffff, 0xffffffff };
+    for (size_t i = 0; i < COUNT_OF(unknown); i++) {
+        forge(&f);
+        f.key.purpose = unknown[i];
+        assert_refused(&f.request.base);
+        forge(&f);
+        f.sign.scheme = unknown[i];
+        assert_refused(&f.request.base);
+        forge(&f);
+        f.sign.hash = unknown[i];
+        assert_refused(&f.request.base);
+    }
+    static const char *const tenants[] = { "", "a/b", "..", "UPPER", "-first", "a b" };
+    for (size_t i = 0; i < COUNT_OF(tenants); i++) {
+        forge(&f);
+        f.key.tenant = (char *)(uintptr_t)tenants[i];
+        assert_refused(&f.request.base);
+    }
+    forge(&f);
+    f.key.purpose = KEY_PURPOSE_POST;
+    assert_refused(&f.request.base);
+    forge(&f);
+    f.key.id = (char *)"";
+    assert_refused(&f.request.base);
+    forge(&f);
+    f.sign.op_id = (char *)"x";
+    assert_refused(&f.request.base);
+    forge(&f);
+    f.sign.digest.len = 31;
+    assert_refused(&f.request.base);
+}
+
+static void unknown_fields_are_refused_at_every_depth(void **state)
+{
+    (void)state;
+    ProtobufCMessageUnknownField field = {
+        .tag = 99, .wire_type = PROTOBUF_C_WIRE_TYPE_VARINT, .len = 1, .data = (uint8_t *)"\x01"
+    };
+    struct forged f;
+    ProtobufCMessage *bases[] = { &f.request.base, &f.sign.base, &f.key.base };
+    for (size_t i = 0; i < COUNT_OF(bases); i++) {
+        forge(&f);
+        bases[i]->n_unknown_fields = 1;
+        bases[i]->unknown_fields = &field;
+        assert_refused(&f.request.base);
+    }
+}
+
+static void only_the_one_encoding_of_a_message_is_accepted(void **state)
+{
+    (void)state;
+    CLEANUP(arena_freep) struct arena *arena = arena_of();
+    CLEANUP(buf_free) struct buf frame = BUF_INIT(FRAME_MAX);
+    CLEANUP(buf_free) struct buf other = BUF_INIT(FRAME_MAX);
+    struct wire_request request = request_of(WIRE_SIGN), back;
+    assert_fault(request_pack(NULL, &request, &frame), NONE);
+    struct span message = message_of(&frame);
+    assert_fault(request_unpack(arena, message, &back), NONE);
+    /* the same member twice; a member that says its default; an id in more bytes than it needs */
+    static const uint8_t twice[] = { 0x10, 0x05 }, spelled[] = { 0x08, 0x00 }, longer[] = { 0x08, 0x81, 0x00 };
+    const struct span tails[] = { SPAN_ARRAY(twice), SPAN_ARRAY(spelled), SPAN_ARRAY(longer) };
+    for (size_t i = 0; i < COUNT_OF(tails); i++) {
+        buf_clear(&other);
+        assert_fault(buf_put(&other, message), NONE);
+        assert_fault(buf_put(&other, tails[i]), NONE);
+        assert_fault(request_unpack(arena, buf_span(&other), &back), SIGNER_PROTOCOL);
+    }
+    /* a NUL inside a text would hide what follows it */
+    buf_clear(&other);
+    assert_fault(buf_put(&other, message), NONE);
+    uint8_t *tenant = memmem(other.at, other.len, TENANT, 4);
+    assert_non_null(tenant);
+    tenant[2] = 0;
+    assert_fault(request_unpack(arena, buf_span(&other), &back), SIGNER_PROTOCOL);
+}
+
+static void no_cut_of_a_message_unpacks(void **state)
+{
+    (void)state;
+    CLEANUP(arena_freep) struct arena *arena = arena_of();
+    CLEANUP(buf_free) struct buf frame = BUF_INIT(FRAME_MAX);
+    struct wire_request request = request_of(WIRE_VERIFY), back;
+    assert_fault(request_pack(NULL, &request, &frame), NONE);
+    struct span message = message_of(&frame);
+    for (size_t len = 0; len < message.len; len++) {
+        assert_fault(request_unpack(arena, span_of(message.at, len), &back), SIGNER_PROTOCOL);
+        arena_clear(arena);
+    }
+}
+
+static void a_message_made_to_be_expensive_is_refused_within_its_arena(void **state)
+{
+    (void)state;
+    CLEANUP(arena_freep) struct arena *arena = arena_of();
+    static uint8_t many[FRAME_MAX];
+    for (size_t i = 0; i + 2 <= sizeof(many); i += 2) {
+        many[i] = 0x78; /* field 15, varint: unknown, each costs the unpacker far more than its two bytes */
+        many[i + 1] = 1;
+    }
+    struct wire_request back;
+    assert_fault(request_unpack(arena, SPAN_ARRAY(many), &back), SIGNER_PROTOCOL);
+    assert_true(arena_used(arena) <= WIRE_ARENA_MAX);
+}
+
+static void assert_same(const struct wire_request *a, const struct wire_request *b)
+{
+    assert_int_equal(a->id, b->id);
+    assert_int_equal(a->deadline_ms, b->deadline_ms);
+    assert_int_equal(a->op, b->op);
+    if (a->op == WIRE_HEALTH) {
+        return;
+    }
+    assert_string_equal(a->key.tenant.text, b->key.tenant.text);
+    assert_int_equal(a->key.purpose, b->key.purpose);
+    assert_string_equal(a->key.id.text, b->key.id.text);
+}
+
+static void every_operation_survives_the_way(void **state)
+{
+    (void)state;
+    for (int op = WIRE_HEALTH; op < WIRE_OP_COUNT; op++) {
+        CLEANUP(arena_freep) struct arena *arena = arena_of();
+        CLEANUP(buf_free) struct buf frame = BUF_INIT(FRAME_MAX);
+        struct wire_request request = request_of((enum wire_op)op), back;
+        assert_fault(request_pack(NULL, &request, &frame), NONE);
+        assert_fault(request_unpack(arena, message_of(&frame), &back), NONE);
+        assert_same(&request, &back);
+        if (op == WIRE_GENERATE_KEY) {
+            assert_int_equal(back.algorithm, request.algorithm);
+        }
+        if (op == WIRE_SIGN || op == WIRE_VERIFY) {
+            assert_int_equal(back.scheme, request.scheme);
+            assert_int_equal(back.hash, request.hash);
+            assert_true(span_equal(back.digest, request.digest));
+        }
+        assert_string_equal(back.op_id.text, op == WIRE_SIGN ? OP_ID : "");
+        assert_true(span_equal(back.signature, op == WIRE_VERIFY ? request.signature : (struct span){ 0 }));
+        bool data = op == WIRE_SEAL || op == WIRE_UNSEAL;
+        assert_true(span_equal(back.aad, data ? request.aad : (struct span){ 0 }));
+        assert_true(span_equal(back.data, data ? request.data : (struct span){ 0 }));
+        assert_true(wire_op_text((enum wire_op)op)[0] != 0);
+    }
+}
+
+static void the_largest_data_fits_there_and_back(void **state)
+{
+    (void)state;
+    CLEANUP(arena_freep) struct arena *arena = arena_of();
+    CLEANUP(buf_free) struct buf frame = BUF_INIT(FRAME_HEADER + FRAME_MAX);
+    static const uint8_t large[WIRE_RESULT_MAX];
+    struct wire_request request = request_of(WIRE_SEAL), back;
+    request.data = span_of(large, WIRE_DATA_MAX - request.aad.len);
+    assert_fault(request_pack(NULL, &request, &frame), NONE);
+    assert_fault(request_unpack(arena, message_of(&frame), &back), NONE);
+    assert_int_equal(back.data.len, request.data.len);
+    struct wire_response response = { .id = 1, .result = SPAN_ARRAY(large) }, answer;
+    buf_clear(&frame);
+    arena_clear(arena);
+    assert_fault(response_pack(&response, &frame), NONE);
+    assert_fault(response_unpack(arena, message_of(&frame), &answer), NONE);
+    assert_int_equal(answer.result.len, WIRE_RESULT_MAX);
+    assert_true(WIRE_RESULT_MAX >= WIRE_DATA_MAX + 64); /* what sealing adds */
+}
+
+static struct fault answer_of(const Svc__Signer__Response *response)
+{
+    CLEANUP(arena_freep) struct arena *arena = arena_of();
+    uint8_t bytes[4096];
+    struct wire_response answer;
+    size_t len = svc__signer__response__pack(response, bytes);
+    return response_unpack(arena, span_of(bytes, len), &answer);
+}
+
+static void a_client_refuses_answers_that_no_signer_of_ours_gives(void **state)
+{
+    (void)state;
+    char long_text[WIRE_DETAIL_MAX + 1];
+    memset(long_text, 'x', WIRE_DETAIL_MAX);
+    long_text[WIRE_DETAIL_MAX] = 0;
+    Svc__Signer__Response good = SVC__SIGNER__RESPONSE__INIT;
+    Svc__Signer__HealthInfo health = SVC__SIGNER__HEALTH_INFO__INIT;
+    Svc__Signer__Response bad = good;
+    assert_fault(answer_of(&good), SIGNER_PROTOCOL); /* nothing at all: no id, no result */
+    good.id = 1;
+    assert_fault(answer_of(&good), NONE);
+    bad = good;
+    bad.detail = long_text;
+    assert_fault(answer_of(&bad), SIGNER_PROTOCOL);
+    bad.detail = (char *)"line\nbreak";
+    assert_fault(answer_of(&bad), SIGNER_PROTOCOL);
+    bad = good;
+    bad.algorithm = KEY_ALGORITHM_COUNT;
+    assert_fault(answer_of(&bad), SIGNER_PROTOCOL);
+    bad = good;
+    bad.fault = FAULT_KEY_NOT_FOUND;
+    assert_fault(answer_of(&bad), NONE);
+    bad.result = (ProtobufCBinaryData){ .len = 1, .data = digest };
+    assert_fault(answer_of(&bad), SIGNER_PROTOCOL);
+    bad = good;
+    bad.health = &health;
+    assert_fault(answer_of(&bad), NONE);
+    health.state = 3;
+    assert_fault(answer_of(&bad), SIGNER_PROTOCOL);
+    health.state = 0;
+    health.token_label = (char *)"a label of more than thirty-two characters";
+    assert_fault(answer_of(&bad), SIGNER_PROTOCOL);
+}
+
+static void an_unknown_fault_number_is_a_protocol_fault(void **state)
+{
+    (void)state;
+    CLEANUP(arena_freep) struct arena *arena = arena_of();
+    uint8_t bytes[64];
+    struct wire_response answer;
+    Svc__Signer__Response response = SVC__SIGNER__RESPONSE__INIT;
+    response.id = 1;
+    response.fault = 60000;
+    size_t len = svc__signer__response__pack(&response, bytes);
+    assert_fault(response_unpack(arena, span_of(bytes, len), &answer), NONE);
+    assert_fault(answer.fault, SIGNER_PROTOCOL);
+}
+
+static void answers_survive_the_way_and_texts_are_made_printable(void **state)
+{
+    (void)state;
+    CLEANUP(arena_freep) struct arena *arena = arena_of();
+    CLEANUP(buf_free) struct buf frame = BUF_INIT(FRAME_MAX);
+    struct wire_response response = { .id = 9,
+                                      .result = span_text("bytes"),
+                                      .algorithm = KEY_ALGORITHM_RSA_3072,
+                                      .has_health = true,
+                                      .health = { .state = 1,
+                                                  .token_label = "T\xc3\xb6ken",
+                                                  .token_model = "SoftHSM v2",
+                                                  .token_serial = "0123456789abcdef",
+                                                  .cause = "gone\nforever",
+                                                  .operations = 1ull << 60,
+                                                  .recoveries = 3,
+                                                  .journal_bytes = 1ull << 40,
+                                                  .sessions = 2,
+                                                  .queue = 17,
+                                                  .fips_active = true,
+                                                  .self_test_passed = true } };
+    struct wire_response back;
+    assert_fault(response_pack(&response, &frame), NONE);
+    assert_fault(response_unpack(arena, message_of(&frame), &back), NONE);
+    assert_int_equal(back.id, 9);
+    assert_fault(back.fault, NONE);
+    assert_span_text(back.result, "bytes");
+    assert_int_equal(back.algorithm, KEY_ALGORITHM_RSA_3072);
+    assert_true(back.has_health);
+    assert_string_equal(back.health.token_label, "T??ken");
+    assert_string_equal(back.health.token_model, "SoftHSM v2");
+    assert_string_equal(back.health.token_serial, "0123456789abcdef");
+    assert_string_equal(back.health.cause, "gone?forever");
+    assert_true(back.health.operations == 1ull << 60 && back.health.journal_bytes == 1ull << 40);
+    assert_int_equal(back.health.state, 1);
+    assert_int_equal(back.health.recoveries, 3);
+    assert_int_equal(back.health.sessions, 2);
+    assert_int_equal(back.health.queue, 17);
+    assert_true(back.health.fips_active && back.health.self_test_passed);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_caller_is_told_what_is_wrong_before_anything_is_sent),
+        cmocka_unit_test(digests_signatures_and_data_of_wrong_size_are_refused),
+        cmocka_unit_test(a_signer_refuses_what_no_client_of_ours_sends),
+        cmocka_unit_test(unknown_fields_are_refused_at_every_depth),
+        cmocka_unit_test(only_the_one_encoding_of_a_message_is_accepted),
+        cmocka_unit_test(no_cut_of_a_message_unpacks),
+        cmocka_unit_test(a_message_made_to_be_expensive_is_refused_within_its_arena),
+        cmocka_unit_test(a_client_refuses_answers_that_no_signer_of_ours_gives),
+        cmocka_unit_test(an_unknown_fault_number_is_a_protocol_fault),
+        cmocka_unit_test(every_operation_survives_the_way),
+        cmocka_unit_test(the_largest_data_fits_there_and_back),
+        cmocka_unit_test(answers_survive_the_way_and_texts_are_made_printable),
+    };
+    return cmocka_run_group_tests_name("message", tests, NULL, NULL);
+}

@@ -1,0 +1,178 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "api/tsa/internal.h"
+
+#include <stdio.h>
+
+#include "tests/unit/tsa/log.h"
+
+#define assert_fault(expr, sym) assert_int_equal((expr).code, FAULT_##sym)
+#define THREADS                 100
+
+static struct tsa_recorder *recorder;
+
+struct caller {
+    pthread_t thread;
+    unsigned number;
+    int timeout_ms;
+    struct fault fault;
+};
+
+static void *record_one(void *arg)
+{
+    struct caller *caller = arg;
+    struct op *op = NULL;
+    char data[32];
+    BUG_IF(FAULTED(op_new("test", (struct tenant_id){ "default" }, caller->timeout_ms, &op)));
+    (void)snprintf(data, sizeof(data), "{\"n\":%u}", caller->number);
+    caller->fault = tsa_record(op, log_handle(), recorder, span_text(data));
+    op_free(op);
+    return NULL;
+}
+
+static void start(struct caller *caller, unsigned number, int timeout_ms)
+{
+    *caller = (struct caller){ .number = number, .timeout_ms = timeout_ms };
+    BUG_IF(pthread_create(&caller->thread, NULL, record_one, caller) != 0);
+}
+
+static struct fault finish(struct caller *caller)
+{
+    BUG_IF(pthread_join(caller->thread, NULL) != 0);
+    return caller->fault;
+}
+
+static void a_log_that_refuses_is_told_to_everybody_of_the_message(void **state)
+{
+    (void)state;
+    struct caller callers[8];
+    event_store.refuse = FAULT(LOG_UNAVAILABLE);
+    for (unsigned i = 0; i < COUNT_OF(callers); i++) {
+        start(&callers[i], i, 60000);
+    }
+    for (unsigned i = 0; i < COUNT_OF(callers); i++) {
+        assert_fault(finish(&callers[i]), LOG_UNAVAILABLE);
+    }
+    assert_int_equal(event_store.events, 0);
+}
+
+/* One caller is inside the log, held back; those behind it give up at their deadlines, also the one being carried. */
+static void a_deadline_ends_the_wait_in_the_queue(void **state)
+{
+    (void)state;
+    struct caller leader;
+    struct caller late[3];
+    log_hold(true);
+    start(&leader, 0, 60000);
+    log_wait_for_append();
+    for (unsigned i = 0; i < COUNT_OF(late); i++) {
+        start(&late[i], 1 + i, 20);
+    }
+    for (unsigned i = 0; i < COUNT_OF(late); i++) {
+        assert_fault(finish(&late[i]), DEADLINE);
+    }
+    log_hold(false);
+    assert_fault(finish(&leader), NONE);
+    assert_int_equal(event_store.events, 1); /* who left the queue is not recorded */
+    assert_false(event_store.seen[1] || event_store.seen[2] || event_store.seen[3]);
+}
+
+/* The second message is led by one of the waiting; the other one's deadline passes while that one carries it. */
+static void who_is_carried_may_leave_and_the_leader_cleans_up(void **state)
+{
+    (void)state;
+    struct caller first;
+    struct caller leader;
+    struct caller carried;
+    log_hold(true);
+    start(&first, 0, 60000);
+    log_wait_for_append();
+    start(&carried, 1, 400);
+    start(&leader, 2, 60000);
+    log_hold(false);
+    assert_fault(finish(&first), NONE);
+    struct fault fault = finish(&carried);
+    assert_true(fault.code == FAULT_NONE || fault.code == FAULT_DEADLINE);
+    assert_fault(finish(&leader), NONE);
+    assert_true(event_store.seen[0] && event_store.seen[2]);
+}
+
+static void what_waits_goes_as_one_message(void **state)
+{
+    (void)state;
+    struct caller callers[THREADS];
+    log_hold(true);
+    start(&callers[0], 0, 60000);
+    log_wait_for_append();
+    for (unsigned i = 1; i < THREADS; i++) {
+        start(&callers[i], i, 60000);
+    }
+    log_hold(false);
+    for (unsigned i = 0; i < THREADS; i++) {
+        assert_fault(finish(&callers[i]), NONE);
+    }
+    assert_int_equal(event_store.events, THREADS);
+    for (unsigned i = 0; i < THREADS; i++) {
+        assert_true(event_store.seen[i]);
+    }
+    assert_in_range(event_store.largest, 1, 64);
+    assert_string_equal(event_store.lane, "tsa");
+    assert_string_equal(event_store.last_type, "tsa.timestamp.issued");
+}
+
+static void *record_many(void *arg)
+{
+    unsigned base = *(unsigned *)arg;
+    for (unsigned i = 0; i < 200; i++) {
+        struct caller caller = { .number = base + i, .timeout_ms = 60000 };
+        (void)record_one(&caller);
+        BUG_IF(FAULTED(caller.fault));
+    }
+    return NULL;
+}
+
+static void many_threads_record_each_event_once(void **state)
+{
+    (void)state;
+    pthread_t threads[8];
+    unsigned bases[8];
+    for (unsigned i = 0; i < COUNT_OF(threads); i++) {
+        bases[i] = i * 200;
+        assert_int_equal(pthread_create(&threads[i], NULL, record_many, &bases[i]), 0);
+    }
+    for (unsigned i = 0; i < COUNT_OF(threads); i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    }
+    assert_int_equal(event_store.events, 1600);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    log_reset();
+    return FAULTED(tsa_recorder_new(&recorder)) ? -1 : 0;
+}
+static int teardown(void **state)
+{
+    (void)state;
+    tsa_recorder_free(TAKE(recorder));
+    return 0;
+}
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_log_that_refuses_is_told_to_everybody_of_the_message),
+        TEST(a_deadline_ends_the_wait_in_the_queue),
+        TEST(who_is_carried_may_leave_and_the_leader_cleans_up),
+        TEST(what_waits_goes_as_one_message),
+        TEST(many_threads_record_each_event_once),
+    };
+    return cmocka_run_group_tests_name("time-stamp record", tests, NULL, NULL);
+}
