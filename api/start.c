@@ -112,6 +112,20 @@ static struct fault start_features(struct op *op, struct services *services, str
     return OK;
 }
 
+/* A local command runs beside a serving process and does one thing at a time: it must not take a second full budget of
+ * database connections. One command a process, so one copy. */
+static const struct config *local_config(const struct config *config)
+{
+    static struct config local;
+    local = *config;
+    local.postgres_max_conns = 2;
+    local.postgres_probe_conns = 1;
+    local.postgres_reserved_conns = 1;
+    local.postgres_bookkeeping_conns = 2;
+    local.postgres_lock_conns = 2;
+    return &local;
+}
+
 static struct fault bring_up(struct services *services, enum start_scope scope, struct buf *why)
 {
     struct tenant_id tenant = { 0 };
@@ -135,7 +149,7 @@ struct fault services_start(const struct config *config, enum start_scope scope,
 {
     struct services *services = NULL;
     TRY(mem_new(1, sizeof(*services), &services));
-    services->config = config;
+    services->config = scope == START_STORES ? local_config(config) : config;
     struct fault fault = bring_up(services, scope, why);
     if (FAULTED(fault)) {
         services_stop(services);

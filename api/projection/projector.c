@@ -139,9 +139,16 @@ static struct fault apply(struct run *run, const struct event_message *messages,
     return OK;
 }
 
+/* Of the message's making, not of the moment's. */
+static bool of_the_message(struct fault fault)
+{
+    return fault.code == FAULT_PROJECTION_FAILED ||
+           (fault_row(fault.code)->retry == FAULT_RETRY_NO && fault.code != FAULT_CONFLICT);
+}
+
 static bool is_lasting(struct run *run, struct fault fault, uint64_t seq)
 {
-    if (fault_row(fault.code)->retry == FAULT_RETRY_NO || fault.code == FAULT_PROJECTION_FAILED) {
+    if (of_the_message(fault)) {
         return true;
     }
     run->passing = run->passing_seq == seq && fault.code != FAULT_STORE_UNAVAILABLE ? run->passing + 1 : 0;
@@ -182,7 +189,7 @@ static void failed(struct run *run, struct fault fault)
 static void apply_batch(struct run *run, size_t count)
 {
     struct fault fault = apply(run, run->messages, count);
-    if (FAULTED(fault) && fault_row(fault.code)->retry == FAULT_RETRY_NO && fault.code != FAULT_CONFLICT && count > 1) {
+    if (FAULTED(fault) && of_the_message(fault) && count > 1) {
         fault = OK; /* one by one: all before the failing one are good */
         for (size_t i = 0; i < count && !FAULTED(fault); i++) {
             fault = apply(run, &run->messages[i], 1);
@@ -219,7 +226,8 @@ static void lead(struct run *run)
         fault = event_reader_new(projector->config.log, projector->applier->checkpoint + 1, &run->reader);
     }
     if (!FAULTED(fault)) {
-        fault = batch_read(run->op, run->reader, clock_mono() + READ_NS, run->messages, BATCH_MESSAGES, &count);
+        size_t most = run->passing > 0 ? 1 : BATCH_MESSAGES; /* after a failure one by one: it may be one message's */
+        fault = batch_read(run->op, run->reader, clock_mono() + READ_NS, run->messages, most, &count);
     }
     if (FAULTED(fault)) {
         read_failed(run, fault);

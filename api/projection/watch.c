@@ -7,7 +7,7 @@
 #define GLANCE_NS     (5 * NS_PER_S)
 #define WALK_PAUSE_NS (50 * NS_PER_MS)
 #define WALK_AGAIN_NS (3600 * NS_PER_S)
-#define BAD_AGAIN_NS  (15 * NS_PER_S)
+#define BAD_AGAIN_NS  (5 * NS_PER_S)
 #define WATCH_MS      10000
 
 struct watch {

@@ -109,7 +109,8 @@ static int plain_connection_begins(const struct mg_connection *connection, void 
     struct worker *worker = mg_get_thread_pointer(connection);
     if (worker->listener->tls == NULL) {
         const struct mg_request_info *info = mg_get_request_info(connection);
-        connection_begins(worker, sockets_connection(info->remote_addr, info->remote_port, info->server_port));
+        connection_begins(worker, info == NULL ? -1 /* civetweb tells nothing yet */
+                                               : sockets_connection(info->remote_addr, info->remote_port, info->server_port));
     }
     return 0;
 }

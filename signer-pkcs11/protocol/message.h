@@ -36,7 +36,7 @@ const char *wire_op_text(enum wire_op op); /* "sign" ... */
 #define WIRE_ARENA_MAX  ((size_t)256 * 1024)
 
 struct wire_request {
-    uint64_t id;
+    uint64_t id; /* not 0 */
     uint32_t deadline_ms;
     enum wire_op op;
     struct key_ref key;           /* all but health */

@@ -96,7 +96,8 @@ struct fault request_pack(struct op *op, const struct wire_request *request, str
     struct outgoing out = { .request = SVC__SIGNER__REQUEST__INIT, .key = SVC__SIGNER__KEY_REF__INIT };
     out.request.id = request->id;
     out.request.deadline_ms = request->deadline_ms;
-    out.request.op_case = (Svc__Signer__Request__OpCase)(SVC__SIGNER__REQUEST__OP_HEALTH + request->op - WIRE_HEALTH);
+    out.request.op_case = (Svc__Signer__Request__OpCase)((unsigned)SVC__SIGNER__REQUEST__OP_HEALTH +
+                                                         (unsigned)request->op - (unsigned)WIRE_HEALTH);
     out.key.tenant = pb_text(request->key.tenant.text);
     out.key.purpose = request->key.purpose;
     out.key.id = pb_text(request->key.id.text);
@@ -185,10 +186,11 @@ struct fault request_unpack(struct arena *arena, struct span message, struct wir
     const ProtobufCMessage *made = NULL;
     TRY(pb_unpack(arena, &svc__signer__request__descriptor, message, &made));
     const Svc__Signer__Request *in = (const void *)made;
-    REQUIRE(plain(made), SIGNER_PROTOCOL);
+    REQUIRE(plain(made) && in->id != 0, SIGNER_PROTOCOL);
     struct wire_request request = { .id = in->id, .deadline_ms = in->deadline_ms };
     TRY(unpack_op(in, &request));
-    request.op = (enum wire_op)(WIRE_HEALTH + (in->op_case - SVC__SIGNER__REQUEST__OP_HEALTH));
+    request.op =
+        (enum wire_op)((unsigned)WIRE_HEALTH + (unsigned)in->op_case - (unsigned)SVC__SIGNER__REQUEST__OP_HEALTH);
     REQUIRE(!FAULTED(request_check(NULL, &request)), SIGNER_PROTOCOL);
     *ret_request = request;
     return OK;

@@ -92,7 +92,7 @@ struct fault response_unpack(struct arena *arena, struct span message, struct wi
     const ProtobufCMessage *made = NULL;
     TRY(pb_unpack(arena, &svc__signer__response__descriptor, message, &made));
     const Svc__Signer__Response *in = (const void *)made;
-    REQUIRE(made->n_unknown_fields == 0, SIGNER_PROTOCOL);
+    REQUIRE(made->n_unknown_fields == 0 && in->id != 0, SIGNER_PROTOCOL);
     struct wire_response response = { .id = in->id,
                                       .fault = fault_from_wire(in->fault),
                                       .result = pb_span(in->result),

@@ -297,7 +297,7 @@ def make_key(appliance, algorithm="ec-p256", name=None, token="OPERATOR"):
                            {"name": name or "k-" + secrets.token_hex(4), "algorithm": algorithm, "purpose": "codesign"},
                            token=token, key=True)
     assert answer.status == 201, answer
-    return answer.json["id"]
+    return answer.json["key_id"]
 
 
 def sign_body(session, key_id, digest, artifact_type="file"):

@@ -147,7 +147,7 @@ class Refusals(unittest.TestCase):
         made = self.a.api("POST", "/api/v1/tokens", {"subject": "temp", "roles": ["ci"], "ttl_seconds": 3600},
                           token="ADMIN", key=True)
         self.assertEqual(made.status, 201, made)
-        text, token_id = made.json["token"], made.json["id"]
+        text, token_id = made.json["token"], made.json["token_id"]
         self.assertEqual(self.a.api("GET", "/api/v1/keys", token=text).status, 200)
         revoked = self.a.api("POST", f"/api/v1/tokens/{token_id}/revocations", {"reason": "test"}, token="ADMIN", key=True)
         self.assertLess(revoked.status, 300, revoked)

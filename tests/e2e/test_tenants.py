@@ -76,7 +76,7 @@ class Tenants(unittest.TestCase):
         second = self.a.api("POST", "/api/v1/keys", {"name": "b", "algorithm": "ec-p256", "purpose": "codesign"},
                             token="RIVAL_OPERATOR", key="shared-1")
         self.assertEqual((first.status, second.status), (201, 201), (first, second))
-        self.assertNotEqual(first.json["id"], second.json["id"])
+        self.assertNotEqual(first.json["key_id"], second.json["key_id"])
 
     def test_chains_are_separate(self):
         for role in ("AUDITOR", "RIVAL_AUDITOR"):

@@ -11,9 +11,9 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len);
 
-#define KEY                                                                     \
-    "{\"keys\":[{\"kty\":\"EC\",\"crv\":\"P-256\","                             \
-    "\"x\":\"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU\","                    \
+#define KEY                                                  \
+    "{\"keys\":[{\"kty\":\"EC\",\"crv\":\"P-256\","          \
+    "\"x\":\"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU\"," \
     "\"y\":\"x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0\"}]}"
 #define PAYLOAD "{\"iss\":\"joe\",\r\n \"exp\":1300819380,\r\n \"http://example.com/is_root\":true}"
 

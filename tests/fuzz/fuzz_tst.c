@@ -1,7 +1,8 @@
 /* rooms: tsa */
 /*
- * The offline verifier of time stamps on bytes of anybody, against a pinned root whose key nobody here has. Oracles: it
- * never believes anything, a refusal has its reason; what can be inspected has all its members.
+ * The offline verifier of time stamps on bytes of anybody. The corpus holds true tokens of the pinned root, but over
+ * another digest than the one expected. Oracles: nothing is ever believed, and a refusal has its reason; what can be
+ * inspected has all its members.
  */
 #include "api/tsa/verify.h"
 
@@ -9,8 +10,17 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len);
 
+/* The signer of the corpus; its key was thrown away. */
 static const char root[] = "-----BEGIN CERTIFICATE-----\n"
-                           "MIIBTjCB9qADAgECAhRhAAAAAAAAAAAAAAAAAAAAAAAAATAKBggqhkjOPQQDAjAP\n"
+                           "MIIBhjCCASugAwIBAgIUS+4q/F+/Gmvj6Zg1H/O6q3SPIg8wCgYIKoZIzj0EAwIw\n"
+                           "DDEKMAgGA1UEAwwBdDAeFw0yNjExMjEwNTExMDRaFw0yNjEyMjEwNTExMDRaMAwx\n"
+                           "CjAIBgNVBAMMAXQwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAATh5kyqrHmIlEUa\n"
+                           "i1zLpjFjwM1I9VzHziszbU/NQVQ0r/L3UiR93p7Wc2/dsBzIsgefGhfuEGxfxJsK\n"
+                           "L9JyTN0Yo2swaTAdBgNVHQ4EFgQUJ0hLWstKcGAtsPWPJp3nuloBOXswHwYDVR0j\n"
+                           "BBgwFoAUJ0hLWstKcGAtsPWPJp3nuloBOXswDwYDVR0TAQH/BAUwAwEB/zAWBgNV\n"
+                           "HSUBAf8EDDAKBggrBgEFBQcDCDAKBggqhkjOPQQDAgNJADBGAiEA4ECIPcIFH+ix\n"
+                           "vo4R8x/T9kc/NNnuGZ28U2QTHQ3v/goCIQCtDdMrXx59Z8K3jDAVN2/x/YDUvKqC\n"
+                           "4QqI7b+DVKrmrA==\n"
                            "-----END CERTIFICATE-----\n";
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)

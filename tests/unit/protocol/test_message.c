@@ -152,6 +152,9 @@ static void a_signer_refuses_what_no_client_of_ours_sends(void **state)
     f.request.op_case = SVC__SIGNER__REQUEST__OP__NOT_SET;
     assert_refused(&f.request.base);
     forge(&f);
+    f.request.id = 0;
+    assert_refused(&f.request.base);
+    forge(&f);
     f.sign.key = NULL;
     assert_refused(&f.request.base);
     static const uint32_t unknown[] = { 0, KEY_PURPOSE_COUNT, 0x7fffffff, 0xffffffff };
@@ -336,7 +339,7 @@ static void a_client_refuses_answers_that_no_signer_of_ours_gives(void **state)
     Svc__Signer__Response good = SVC__SIGNER__RESPONSE__INIT;
     Svc__Signer__HealthInfo health = SVC__SIGNER__HEALTH_INFO__INIT;
     Svc__Signer__Response bad = good;
-    assert_fault(answer_of(&good), SIGNER_PROTOCOL); /* nothing at all: no id, no result */
+    assert_fault(answer_of(&good), SIGNER_PROTOCOL); /* no id */
     good.id = 1;
     assert_fault(answer_of(&good), NONE);
     bad = good;
