@@ -145,19 +145,19 @@ static struct fault print_signed(struct request *request, const struct codesign_
     return jout_end(&jout);
 }
 
-/* The closed code that the worker recorded. One that says "later" is over all the same: the tries are used up. */
+/* What the caller can do something about keeps its own code; all else is a failed signing, whose closed code is told in
+ * words. One that would say "later" is over all the same: the tries are used up. */
 static struct fault failed(struct op *op, const struct codesign_operation *operation)
 {
-    size_t count = 0;
-    const struct fault_row *rows = fault_rows(&count);
+    static const enum fault_code own[] = { FAULT_KEY_NOT_FOUND, FAULT_KEY_STATE, FAULT_TOKEN_MECHANISM };
     struct fault fault = FAULT(CODESIGN_FAILED);
-    for (size_t i = 0; i < count; i++) {
-        if (strcmp(rows[i].text, operation->failure_code) == 0 && rows[i].retry == FAULT_RETRY_NO && rows[i].http < 500) {
-            fault = (struct fault){ rows[i].code };
+    for (size_t i = 0; i < COUNT_OF(own); i++) {
+        if (strcmp(fault_row(own[i])->text, operation->failure_code) == 0) {
+            fault.code = own[i];
         }
     }
-    return op_fail(op, fault, "signing ended with %s and nothing was signed: make a new preview, and sign with a new "
-                              "Idempotency-Key",
+    return op_fail(op, fault,
+                   "signing ended with %s and nothing was signed: make a new preview, and sign with a new Idempotency-Key",
                    operation->failure_code);
 }
 

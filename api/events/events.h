@@ -121,6 +121,8 @@ struct fault event_message_encode(const struct event_body *body, struct buf *out
 struct event_reader;
 /* The sequence that event_reader_next gives next. */
 uint64_t event_reader_seq(const struct event_reader *reader);
+/* How often it has joined the stream: when this grew, another stream may stand where the first one stood. */
+unsigned event_reader_joins(const struct event_reader *reader);
 struct fault event_reader_new(struct event_log *log, uint64_t first_seq, struct event_reader **ret_reader);
 void event_reader_free(struct event_reader *reader);
 DEFINE_FREEP(struct event_reader, event_reader_free)

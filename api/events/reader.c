@@ -24,6 +24,7 @@ struct event_reader {
     uint64_t next_delivery; /* of the consumer */
     natsSubscription *subscription;
     char consumer[CONSUMER_MAX];
+    unsigned joins;
     unsigned connect; /* the connection that the consumer was made on */
     mono_ns heard;    /* last sign of life */
     mono_ns tried;
@@ -67,6 +68,11 @@ void event_reader_free(struct event_reader *reader)
 uint64_t event_reader_seq(const struct event_reader *reader)
 {
     return reader->next_seq;
+}
+
+unsigned event_reader_joins(const struct event_reader *reader)
+{
+    return reader->joins;
 }
 
 /* ---- subscribing ---- */
@@ -126,6 +132,7 @@ static struct fault subscribe(struct op *op, struct event_reader *reader, mono_n
         leave(reader);
         return nats_fault(op, status, code, "making a consumer");
     }
+    reader->joins++;
     reader->connect = connect;
     reader->next_delivery = 1;
     reader->heard = clock_mono();

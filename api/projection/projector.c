@@ -16,8 +16,11 @@
 struct run {
     struct projector *projector;
     struct op *op;
+    struct op *look_op; /* looking forgets its arena */
     struct store_lock *leadership;
     struct event_reader *reader;
+    unsigned joins; /* of the reader, when the log was last looked at; 0 = not yet */
+    uint64_t sample_at;
     mono_ns lead_due;
     mono_ns backoff;
     uint64_t passing_seq; /* the message at which passing failures repeat */
@@ -67,9 +70,15 @@ static void back_off(struct run *run)
 
 /* ---- leading ---- */
 
-static void step_down(struct run *run)
+static void drop_reader(struct run *run)
 {
     event_reader_free(TAKE(run->reader));
+    run->joins = 0;
+}
+
+static void step_down(struct run *run)
+{
+    drop_reader(run);
     if (run->leadership != NULL) {
         store_lock_free(TAKE(run->leadership));
         publish_leader(run->projector, false);
@@ -172,7 +181,7 @@ static void stand(struct run *run, uint64_t seq, struct fault fault)
 static void failed(struct run *run, struct fault fault)
 {
     uint64_t seq = run->projector->applier->checkpoint + 1;
-    event_reader_free(TAKE(run->reader)); /* what was read and not applied is read again */
+    drop_reader(run); /* what was read and not applied is read again */
     if (fault.code == FAULT_LOG_UNTRUSTED) {
         return;
     }
@@ -212,6 +221,26 @@ static void read_failed(struct run *run, struct fault fault)
     failed(run, fault);
 }
 
+/* A stream that was deleted and made again forgets its readers. So before the first message after each joining is
+ * applied, what stands behind it has to be what was applied. */
+static struct fault look_after_joining(struct run *run)
+{
+    struct projector *projector = run->projector;
+    struct trust_verdict found = { 0 };
+    unsigned joins = event_reader_joins(run->reader);
+    if (joins == run->joins) {
+        return OK;
+    }
+    batch_op_reset(run->look_op, APPLY_MS);
+    TRY(trust_glance(run->look_op, projector->config.store, projector->config.log, &run->sample_at, &found));
+    if (found.cause != TRUST_GOOD) {
+        projector_found_bad(projector, found);
+        return FAULT(LOG_UNTRUSTED);
+    }
+    run->joins = joins;
+    return OK;
+}
+
 static void lead(struct run *run)
 {
     struct projector *projector = run->projector;
@@ -233,6 +262,11 @@ static void lead(struct run *run)
         read_failed(run, fault);
         return;
     }
+    fault = look_after_joining(run);
+    if (FAULTED(fault)) {
+        failed(run, fault);
+        return;
+    }
     apply_batch(run, count);
 }
 
@@ -251,9 +285,10 @@ void *projector_run(void *arg)
     BUG_IF(FAULTED(mem_new(1, sizeof(*run), &run)));
     run->projector = arg;
     BUG_IF(FAULTED(batch_op_new("system:projector", &run->op)));
+    BUG_IF(FAULTED(batch_op_new("system:projector", &run->look_op)));
     while (projector_going(run->projector)) {
         if (!may_apply(run->projector)) {
-            event_reader_free(TAKE(run->reader));
+            drop_reader(run);
             (void)pause_for(run, READ_NS);
             continue;
         }
@@ -271,6 +306,7 @@ void *projector_run(void *arg)
     }
     step_down(run);
     op_free(run->op);
+    op_free(run->look_op);
     mem_free(run);
     return NULL;
 }

@@ -102,19 +102,17 @@ static void judge_messages(const struct glance *glance, const struct event_log_s
                            struct trust_verdict *verdict)
 {
     bool short_of = verdict->cause == TRUST_TAIL_LOST;
+    bool began_again = short_of && state->last_seq == 0;
     for (size_t i = 0; i < glance->count; i++) {
         if (!glance->there[i]) {
             find_bad(verdict, TRUST_GAP, glance->seq[i]);
         } else if (!glance->equal[i]) {
-            /* Shorter, and what is at its end is not what was there: it began again. */
-            bool began_again = short_of && glance->seq[i] == state->last_seq;
-            find_bad(verdict, began_again ? TRUST_REWIND : TRUST_ALTERED, glance->seq[i]);
-            verdict->cause = began_again ? TRUST_REWIND : verdict->cause;
+            /* Shorter, and what is at its end is not what was there. */
+            began_again = began_again || (short_of && glance->seq[i] == state->last_seq);
+            find_bad(verdict, TRUST_ALTERED, glance->seq[i]);
         }
     }
-    if (short_of && state->last_seq == 0) {
-        verdict->cause = TRUST_REWIND;
-    }
+    verdict->cause = began_again ? TRUST_REWIND : verdict->cause;
 }
 
 struct fault trust_glance(struct op *op, struct store *store, struct event_log *log, uint64_t *sample_at,

@@ -69,6 +69,7 @@ static void finish_locked(struct journal *journal, struct batch *batch, uint32_t
         }
     }
     batch->count = 0;
+    batch->waiting = 0;
 }
 
 /* Writes the batch that is filling now, while the next one fills. */
@@ -97,6 +98,13 @@ static void lead_locked(struct journal *journal)
     }
 }
 
+/* A batch whose waiters have all given up: its records are wanted all the same, others may wait for their ids. */
+static bool abandoned_locked(const struct journal *journal)
+{
+    const struct batch *batch = &journal->batches[journal->filling & 1];
+    return !journal->leading && batch->count > 0 && batch->waiting == 0;
+}
+
 static struct fault await_locked(struct op *op, struct journal *journal, uint64_t number, struct waiter *waiter)
 {
     bool in_time = true;
@@ -107,8 +115,13 @@ static struct fault await_locked(struct op *op, struct journal *journal, uint64_
         }
         in_time = journal_wait_locked(journal, &journal->written[number & 1], op->deadline);
     }
-    if (!waiter->done) {
+    if (waiter->done) {
+        while (abandoned_locked(journal)) {
+            lead_locked(journal);
+        }
+    } else {
         waiter->pending->waiter = NULL;
+        journal->batches[number & 1].waiting--;
         return op_fail(op, FAULT(DEADLINE), "the signer's journal was not on disk in time: repeat the request");
     }
     if (FAULTED(waiter->fault)) {
@@ -128,6 +141,7 @@ struct fault journal_commit(struct op *op, struct journal_entry *entry, struct s
     BUG_IF(batch->count == BATCH_MAX); /* each has a flight of its own */
     struct pending *pending = &batch->at[batch->count++];
     pending->waiter = &waiter;
+    batch->waiting++;
     memcpy(pending->op_id, entry->op_id, sizeof(pending->op_id));
     pending->request = entry->request;
     pending->len = (uint16_t)signature.len;

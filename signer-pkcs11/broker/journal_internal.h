@@ -32,6 +32,7 @@ struct pending {
 struct batch {
     struct pending at[BATCH_MAX];
     size_t count;
+    size_t waiting; /* records somebody still waits for */
 };
 
 struct journal {

@@ -142,8 +142,8 @@ static struct fault load_file(struct opening *opening, size_t which, struct buf 
     struct segment_scan scan = { 0 };
     TRY(read_file(opening, number, bytes));
     TRY(segment_read(buf_span(bytes), number, remember, journal, &scan));
-    if (scan.bad != 0 || (!last && scan.end != bytes->len)) {
-        return refuse(opening, number, "the journal is damaged", scan.bad != 0 ? scan.bad : scan.end);
+    if (scan.damaged || (!last && scan.end != bytes->len)) {
+        return refuse(opening, number, "the journal is damaged", scan.end);
     }
     journal->bytes += scan.end == 0 ? SEGMENT_HEADER : scan.end;
     if (!last) {

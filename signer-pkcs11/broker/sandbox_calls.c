@@ -160,24 +160,30 @@ static int add_all(scmp_filter_ctx filter, uint32_t action, const int *calls, si
     return rc;
 }
 
-static int add_one(scmp_filter_ctx filter, int call, struct scmp_arg_cmp argument)
+/* The call is allowed when this holds for its argument number `argument`: equal to `value`, of the bits in `mask`. */
+static int add_when(scmp_filter_ctx filter, int call, unsigned argument, uint64_t mask, uint64_t value)
 {
-    return seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, call, 1, &argument);
+    const struct scmp_arg_cmp compare = {
+        .arg = argument, .op = SCMP_CMP_MASKED_EQ, .datum_a = mask, .datum_b = value
+    };
+    return seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, call, 1, &compare);
 }
+
+#define WHOLE UINT64_MAX
 
 /* Calls that are fine with some arguments only. */
 static int add_conditional(scmp_filter_ctx filter, enum sandbox_profile profile)
 {
-    int rc = add_one(filter, SCMP_SYS(clone), SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, CLONE_THREAD));
+    int rc = add_when(filter, SCMP_SYS(clone), 0, CLONE_THREAD, CLONE_THREAD);
     /* Its flags are in memory where no filter sees them; the C library falls back to clone. */
     rc = rc != 0 ? rc : seccomp_rule_add_array(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0, NULL);
-    rc = rc != 0 ? rc : add_one(filter, SCMP_SYS(prctl), SCMP_A0(SCMP_CMP_EQ, PR_SET_NAME));
-    rc = rc != 0 ? rc : add_one(filter, SCMP_SYS(prctl), SCMP_A0(SCMP_CMP_EQ, PR_GET_NAME));
-    rc = rc != 0 ? rc : add_one(filter, SCMP_SYS(prctl), SCMP_A0(SCMP_CMP_EQ, PRCTL_SET_VMA));
-    rc = rc != 0 ? rc : add_one(filter, SCMP_SYS(prlimit64), SCMP_A2(SCMP_CMP_EQ, 0));
+    rc = rc != 0 ? rc : add_when(filter, SCMP_SYS(prctl), 0, WHOLE, PR_SET_NAME);
+    rc = rc != 0 ? rc : add_when(filter, SCMP_SYS(prctl), 0, WHOLE, PR_GET_NAME);
+    rc = rc != 0 ? rc : add_when(filter, SCMP_SYS(prctl), 0, WHOLE, PRCTL_SET_VMA);
+    rc = rc != 0 ? rc : add_when(filter, SCMP_SYS(prlimit64), 2, WHOLE, 0); /* asking, not setting */
     if (profile == SANDBOX_SOFTHSM) {
-        rc = rc != 0 ? rc : add_one(filter, SCMP_SYS(mmap), SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
-        rc = rc != 0 ? rc : add_one(filter, SCMP_SYS(mprotect), SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
+        rc = rc != 0 ? rc : add_when(filter, SCMP_SYS(mmap), 2, PROT_EXEC, 0);
+        rc = rc != 0 ? rc : add_when(filter, SCMP_SYS(mprotect), 2, PROT_EXEC, 0);
     }
     return rc;
 }

@@ -138,8 +138,7 @@ struct fault segment_read(struct span bytes, uint32_t number, segment_visit visi
     uint8_t header[SEGMENT_HEADER];
     header_make(number, header);
     if (bytes.len < SEGMENT_HEADER || memcmp(bytes.at, header, SEGMENT_HEADER) != 0) {
-        /* Damage at offset 0 is told as offset 1: 0 means none, and no record can be there. */
-        scan.bad = bytes.len > SEGMENT_HEADER ? 1 : 0;
+        scan.damaged = bytes.len > SEGMENT_HEADER; /* a header is on disk before the first record is written */
         *ret_scan = scan;
         return OK;
     }
@@ -155,7 +154,7 @@ struct fault segment_read(struct span bytes, uint32_t number, segment_visit visi
             TRY(visit(arg, number, scan.end, &record));
         }
     }
-    scan.bad = proves_loss(bytes, number, scan.end) ? scan.end : 0;
+    scan.damaged = proves_loss(bytes, number, scan.end);
     *ret_scan = scan;
     return OK;
 }

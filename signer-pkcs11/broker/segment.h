@@ -46,9 +46,9 @@ bool segment_number(const char *name, uint32_t *ret_number);
 /* Called for each signature found. */
 typedef struct fault (*segment_visit)(void *arg, uint32_t number, size_t offset, const struct record *record);
 struct segment_scan {
-    size_t end;  /* behind the last whole record; 0: not even the header was finished */
-    size_t bad;  /* where damage begins that cannot be a torn tail; 0 = none */
-    bool marked; /* the last record is a mark */
+    size_t end;   /* behind the last whole record; 0: not even the header was finished */
+    bool damaged; /* what begins at `end` is damage that cannot be a torn tail */
+    bool marked;  /* the last record is a mark */
 };
 struct fault segment_read(struct span bytes, uint32_t number, segment_visit visit, void *arg,
                           struct segment_scan *ret_scan);

@@ -20,9 +20,15 @@ START_LIMIT = float(os.environ.get("SVC_TEST_START_LIMIT", "120"))
 
 
 def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """Below the range that outgoing connections take theirs from: nobody gets it between here and its use."""
+    while True:
+        port = 20000 + secrets.randbelow(12000)
+        with socket.socket() as s:
+            try:
+                s.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                continue
 
 
 def until(what, condition, limit=30.0):

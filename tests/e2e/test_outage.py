@@ -115,10 +115,10 @@ class Gate(unittest.TestCase):
     def test_bad_configuration_names_line_and_key(self):
         a = Appliance("conf")
         a.settings["protocols.tsa.accuracy_ms"] = 0
-        a.settings["no.such_key"] = "x"
+        a.settings["no_such_key"] = "x"
         try:
             self.refuse(a, 2, "protocols.tsa.accuracy_ms")
-            self.assertIn("no.such_key", a.tail())
+            self.assertIn("no_such_key", a.tail())
             checked = a.appliance("--check-config", check=False)
             self.assertEqual(checked.returncode, 2)
         finally:

@@ -12,7 +12,7 @@ class Tenants(unittest.TestCase):
         cls.a.appliance("tenant", "create", "rival")
         for role in ("admin", "operator", "auditor"):
             made = json.loads(cls.a.appliance("token", "create", "--tenant", "rival", "--subject", f"rival-{role}",
-                                              "--roles", role, "--ttl", "1h", "--json").stdout)
+                                              "--role", role, "--ttl", "1h", "--json").stdout)
             cls.a.env[f"SVC_TOKEN_RIVAL_{role.upper()}"] = made["token"]
 
     @classmethod

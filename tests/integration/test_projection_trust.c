@@ -155,6 +155,16 @@ static void a_running_projector_notices_a_lost_tail(void **state)
     assert_untrusted(fixture, "tail_lost", APPLIED);
 }
 
+static void another_log_that_has_grown_past_the_checkpoint_is_not_applied(void **state)
+{
+    struct fixture *fixture = *state;
+    apply_all(fixture);
+    replace_log(fixture, APPLIED + 20, APPLIED);
+    harden_stream(fixture->raw);
+    assert_untrusted(fixture, "altered", APPLIED);
+    assert_int_equal(admin_int(&fixture->config, "SELECT max(stream_seq) FROM svc.event_envelopes"), APPLIED);
+}
+
 static void what_was_acknowledged_and_not_applied_is_missed_too(void **state)
 {
     struct fixture *fixture = *state;
@@ -197,6 +207,7 @@ int main(void)
         WITH_STORES(a_hole_in_front_of_the_projector_stops_it),
         WITH_STORES(copies_that_were_altered_with_the_log_are_found_by_the_rolling_hash),
         WITH_STORES(a_running_projector_notices_a_lost_tail),
+        WITH_STORES(another_log_that_has_grown_past_the_checkpoint_is_not_applied),
         WITH_STORES(what_was_acknowledged_and_not_applied_is_missed_too),
         WITH_STORES(a_log_that_was_put_right_is_trusted_after_all_of_it_was_compared),
     };

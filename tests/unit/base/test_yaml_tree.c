@@ -23,7 +23,6 @@ static void assert_refused(const char *text, const char *says)
 static void what_a_reader_would_not_see_is_refused_with_its_line(void **state)
 {
     (void)state;
-    assert_refused("", "t.yaml:1: ");
     assert_refused("a: 1\nb: 2\na: 3\n", "t.yaml:3: ");
     assert_refused("a: &x 1\nb: *x\n", "t.yaml:1: ");
     assert_refused("a: 1\nb: *x\n", "t.yaml:2: ");
@@ -63,6 +62,9 @@ static void maps_lists_and_texts_keep_order_and_lines(void **state)
     assert_null(yaml_tree_get(root, "other"));
     assert_null(yaml_tree_get(roles->first, "x"));
     assert_null(yaml_tree_get(NULL, "x"));
+    assert_fault(parse("# only words\n", NULL, &root), NONE);
+    assert_int_equal(root->kind, YAML_KIND_MAP);
+    assert_int_equal(root->count, 0);
 }
 
 static int start(void **state)

@@ -1,0 +1,178 @@
+#include "api/cli/http.h"
+
+#include <curl/curl.h>
+#include <stdio.h>
+
+#define HEADER_MAX       512
+#define CONNECT_LIMIT_MS 10000L
+
+static void easy_free(CURL *easy)
+{
+    if (easy != NULL) {
+        curl_easy_cleanup(easy);
+    }
+}
+static inline void easy_freep(CURL **easy)
+{
+    easy_free(TAKE(*easy));
+}
+static inline void list_freep(struct curl_slist **list)
+{
+    curl_slist_free_all(TAKE(*list));
+}
+
+static size_t take_body(char *at, size_t size, size_t count, void *arg)
+{
+    return FAULTED(buf_put(arg, span_of(at, size * count))) ? 0 : size * count;
+}
+
+static void take_value(const char *line, size_t len, const char *name, char *out, size_t out_size)
+{
+    size_t name_len = strlen(name);
+    if (len <= name_len || strncasecmp(line, name, name_len) != 0) {
+        return;
+    }
+    const char *at = line + name_len, *end = line + len;
+    while (at < end && (*at == ' ' || *at == '\t')) {
+        at++;
+    }
+    while (end > at && (end[-1] == '\r' || end[-1] == '\n' || end[-1] == ' ')) {
+        end--;
+    }
+    (void)snprintf(out, out_size, "%.*s", (int)(end - at), at);
+}
+
+static size_t take_header(char *at, size_t size, size_t count, void *arg)
+{
+    struct http_answer *answer = arg;
+    char replayed[8] = "";
+    size_t len = size * count;
+    take_value(at, len, "content-type:", answer->content_type, sizeof(answer->content_type));
+    take_value(at, len, "retry-after:", answer->retry_after, sizeof(answer->retry_after));
+    take_value(at, len, "idempotent-replayed:", replayed, sizeof(replayed));
+    answer->replayed = answer->replayed || strcmp(replayed, "true") == 0;
+    return len;
+}
+
+static bool add_header(struct curl_slist **list, const char *name, const char *value)
+{
+    char line[HEADER_MAX];
+    int len = snprintf(line, sizeof(line), "%s: %s", name, value);
+    if (len < 0 || (size_t)len >= sizeof(line)) {
+        return false;
+    }
+    struct curl_slist *grown = curl_slist_append(*list, line);
+    if (grown == NULL) {
+        return false;
+    }
+    *list = grown;
+    return true;
+}
+
+static bool add_headers(const struct http_request *request, struct curl_slist **list)
+{
+    return (request->content_type == NULL || add_header(list, "Content-Type", request->content_type)) &&
+           (request->accept == NULL || add_header(list, "Accept", request->accept)) &&
+           (request->idempotency_key == NULL || add_header(list, "Idempotency-Key", request->idempotency_key)) &&
+           add_header(list, "Expect", "");
+}
+
+static bool set_body(CURL *easy, const struct http_request *request)
+{
+    if (request->content_type == NULL) {
+        return curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, request->method) == CURLE_OK;
+    }
+    return curl_easy_setopt(easy, CURLOPT_POST, 1L) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, request->method) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body.len) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_POSTFIELDS, request->body.len > 0 ? (const char *)request->body.at : "") ==
+               CURLE_OK;
+}
+
+static bool set_trust(CURL *easy, const struct http_request *request)
+{
+    bool fine = curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, request->plain_too ? "http,https" : "https") == CURLE_OK &&
+                curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2) == CURLE_OK &&
+                curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 1L) == CURLE_OK &&
+                curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 2L) == CURLE_OK;
+    if (fine && request->ca_file != NULL) { /* this one and no other */
+        fine = curl_easy_setopt(easy, CURLOPT_CAINFO, request->ca_file) == CURLE_OK &&
+               curl_easy_setopt(easy, CURLOPT_CAPATH, NULL) == CURLE_OK;
+    }
+    return fine;
+}
+
+static bool set_token(CURL *easy, const struct http_request *request)
+{
+    char token[SECRET_MAX + 1];
+    if (request->token == NULL) {
+        return true;
+    }
+    struct span bytes = secret_span(request->token);
+    (void)snprintf(token, sizeof(token), "%.*s", (int)bytes.len, (const char *)bytes.at);
+    bool fine = curl_easy_setopt(easy, CURLOPT_HTTPAUTH, CURLAUTH_BEARER) == CURLE_OK &&
+                curl_easy_setopt(easy, CURLOPT_XOAUTH2_BEARER, token) == CURLE_OK;
+    secret_wipe(token, sizeof(token));
+    return fine;
+}
+
+static bool set_up(CURL *easy, const struct http_request *request, struct curl_slist *headers,
+                   struct http_answer *answer)
+{
+    return set_trust(easy, request) && set_token(easy, request) && set_body(easy, request) &&
+           curl_easy_setopt(easy, CURLOPT_URL, request->url) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_LIMIT_MS) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)(request->timeout_ns / NS_PER_MS)) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_USERAGENT, "svc-cli/" SVC_VERSION) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, take_body) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_WRITEDATA, &answer->body) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, take_header) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_HEADERDATA, answer) == CURLE_OK;
+}
+
+/* What to do about a failure depends on where it happened. */
+static const char *advice(CURLcode code)
+{
+    switch ((int)code) {
+    case CURLE_COULDNT_CONNECT:
+    case CURLE_COULDNT_RESOLVE_HOST:
+        return "is the appliance running, and is this its address (--base-url, SVC_BASE_URL)?";
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_CACERT_BADFILE:
+        return "name the CA of this appliance with --ca-file or SVC_CA_FILE";
+    case CURLE_OPERATION_TIMEDOUT:
+        return "repeat the command, or allow more time with --timeout";
+    case CURLE_UNSUPPORTED_PROTOCOL:
+    case CURLE_URL_MALFORMAT:
+        return "the address must start with https:// (--base-url, SVC_BASE_URL)";
+    case CURLE_WRITE_ERROR:
+        return "the answer is larger than this client takes";
+    default:
+        return "repeat the command";
+    }
+}
+
+struct fault http_send(const struct http_request *request, char *why, size_t why_size, struct http_answer *answer)
+{
+    char error[CURL_ERROR_SIZE] = "";
+    CLEANUP(easy_freep) CURL *easy = curl_easy_init();
+    CLEANUP(list_freep) struct curl_slist *headers = NULL;
+    answer->body.max = request->answer_max;
+    if (easy == NULL || !add_headers(request, &headers) ||
+        curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, error) != CURLE_OK || !set_up(easy, request, headers, answer)) {
+        (void)snprintf(why, why_size, "the request cannot be prepared: an option or header is not acceptable");
+        return FAULT(IO);
+    }
+    CURLcode code = curl_easy_perform(easy);
+    if (code != CURLE_OK) {
+        (void)snprintf(why, why_size, "%s: %s: %s", request->url, error[0] != '\0' ? error : curl_easy_strerror(code),
+                       advice(code));
+        return FAULT(IO);
+    }
+    (void)curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &answer->status);
+    return OK;
+}

@@ -1,0 +1,536 @@
+#include "journal.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/resource.h>
+
+#define RECORD ((size_t)144)
+
+static void an_id_that_was_used_for_another_request_is_refused(void **state)
+{
+    (void)state;
+    CLEANUP(place_free) struct place place = place_new();
+    CLEANUP(journal_closep) struct journal *journal = journal_in(&place, SEGMENT_BYTES);
+    CLEANUP(op_freep) struct op *op = op_within(60000);
+    CLEANUP(buf_free) struct buf signature = BUF_INIT(SIGNATURE_MAX);
+    struct journal_entry entry = { 0 };
+    struct uuid id = id_of(1);
+    struct sha256 other = hash_of_number(2);
+    bool replayed = false;
+    assert_signs(journal, 1, false);
+    assert_fault(journal_enter(op, journal, &id, &other, &entry, &signature, &replayed), SIGNER_OP_MISMATCH);
+    assert_int_equal(signature.len, 0);
+    assert_null(entry.journal);
+    assert_true(op->note.set);
+    assert_signs(journal, 1, true); /* and the refusal left nothing claimed */
+}
+
+static void an_id_that_is_none_is_refused(void **state)
+{
+    (void)state;
+    CLEANUP(place_free) struct place place = place_new();
+    CLEANUP(journal_closep) struct journal *journal = journal_in(&place, SEGMENT_BYTES);
+    CLEANUP(op_freep) struct op *op = op_within(60000);
+    CLEANUP(buf_free) struct buf signature = BUF_INIT(SIGNATURE_MAX);
+    struct journal_entry entry = { 0 };
+    struct sha256 request = hash_of_number(1);
+    bool replayed = false;
+    const struct uuid wrong[] = { { "" }, { "0190B3C4-0000-7000-8000-000000000001" }, { "../../etc/passwd" } };
+    for (size_t i = 0; i < COUNT_OF(wrong); i++) {
+        assert_fault(journal_enter(op, journal, &wrong[i], &request, &entry, &signature, &replayed), BAD_ARGUMENT);
+    }
+}
+
+static void a_second_signer_on_the_same_journal_is_refused(void **state)
+{
+    (void)state;
+    CLEANUP(place_free) struct place place = place_new();
+    CLEANUP(journal_closep) struct journal *journal = journal_in(&place, SEGMENT_BYTES);
+    CLEANUP(buf_free) struct buf why = BUF_INIT(1024);
+    struct journal *second = NULL;
+    uint64_t cut = 0;
+    assert_fault(journal_open(place.folder, &why, &cut, &second), SIGNER_JOURNAL);
+    assert_null(second);
+    assert_non_null(memmem(why.at, why.len, "another signer", 14));
+}
+
+static void a_signature_that_failed_leaves_its_id_free(void **state)
+{
+    (void)state;
+    CLEANUP(place_free) struct place place = place_new();
+    CLEANUP(journal_closep) struct journal *journal = journal_in(&place, SEGMENT_BYTES);
+    CLEANUP(op_freep) struct op *op = op_within(60000);
+    CLEANUP(buf_free) struct buf signature = BUF_INIT(SIGNATURE_MAX);
+    struct uuid id = id_of(1);
+    struct sha256 first = hash_of_number(7);
+    bool replayed = true;
+    {
+        CLEANUP(journal_leave) struct journal_entry entry = { 0 };
+        assert_fault(journal_enter(op, journal, &id, &first, &entry, &signature, &replayed), NONE);
+        assert_false(replayed);
+    }
+    assert_signs(journal, 1, false);
+}
+
+static void the_same_id_and_request_give_the_same_bytes_also_after_a_restart(void **state)
+{
+    (void)state;
+    CLEANUP(place_free) struct place place = place_new();
+    struct journal *journal = journal_in(&place, SEGMENT_BYTES);
+    for (unsigned n = 0; n < 100; n++) {
+        assert_signs(journal, n, false);
+        assert_signs(journal, n, true);
+    }
+    uint64_t bytes = journal_bytes(journal);
+    for (int restart = 0; restart < 3; restart++) {
+        journal_close(journal);
+        journal = journal_in(&place, SEGMENT_BYTES);
+        for (unsigned n = 0; n < 100; n++) {
+            assert_signs(journal, n, true);
+        }
+        assert_signs(journal, 1000 + (unsigned)restart, false);
+    }
+    assert_true(journal_bytes(journal) > bytes);
+    journal_close(journal);
+}
+
+/* ---- what the disk may do ---- */
+
+#define TORN_RECORDS 4u
+
+/* The file of a signer that was killed: no mark at its end. */
+static void crashed_file(struct buf *out)
+{
+    CLEANUP(place_free) struct place place = place_new();
+    CLEANUP(journal_closep) struct journal *journal = journal_in(&place, SEGMENT_BYTES);
+    for (unsigned n = 0; n < TORN_RECORDS; n++) {
+        assert_signs(journal, n, false);
+    }
+    segment_load(&place, 1, out);
+    assert_int_equal(out->len, SEGMENT_HEADER + TORN_RECORDS * RECORD);
+}
+
+static void assert_whole_records(const struct place *place, unsigned whole, uint64_t expected_cut)
+{
+    struct journal *journal = NULL;
+    uint64_t cut = 0;
+    assert_fault(journal_open(place->folder, NULL, &cut, &journal), NONE);
+    assert_int_equal(cut, expected_cut);
+    for (unsigned n = 0; n < TORN_RECORDS; n++) {
+        assert_signs(journal, n, n < whole);
+    }
+    journal_close(journal);
+    journal = journal_in(place, SEGMENT_BYTES);
+    for (unsigned n = 0; n < TORN_RECORDS; n++) {
+        assert_signs(journal, n, true);
+    }
+    journal_close(journal);
+}
+
+static void a_tail_torn_at_any_byte_is_cut_and_what_is_whole_is_kept(void **state)
+{
+    (void)state;
+    CLEANUP(buf_free) struct buf file = BUF_INIT(65536);
+    crashed_file(&file);
+    for (size_t len = 0; len <= file.len; len++) {
+        CLEANUP(place_free) struct place place = place_new();
+        size_t body = len < SEGMENT_HEADER ? 0 : len - SEGMENT_HEADER;
+        segment_store(&place, 1, span_of(file.at, len));
+        uint64_t cut = len < SEGMENT_HEADER ? len : body % RECORD;
+        assert_whole_records(&place, (unsigned)(body / RECORD), cut);
+    }
+}
+
+static void a_tail_of_zeros_or_rubbish_is_cut(void **state)
+{
+    (void)state;
+    CLEANUP(buf_free) struct buf file = BUF_INIT(65536);
+    crashed_file(&file);
+    for (int fill = 0; fill <= 255; fill += 85) {
+        CLEANUP(place_free) struct place place = place_new();
+        CLEANUP(buf_free) struct buf longer = BUF_INIT(65536);
+        uint8_t *tail = NULL;
+        assert_fault(buf_put(&longer, buf_span(&file)), NONE);
+        assert_fault(buf_reserve(&longer, 5000, &tail), NONE);
+        memset(tail, fill, 5000);
+        segment_store(&place, 1, buf_span(&longer));
+        assert_whole_records(&place, TORN_RECORDS, 5000);
+    }
+}
+
+static void assert_refuses(const struct place *place, const char *offset)
+{
+    CLEANUP(buf_free) struct buf why = BUF_INIT(1024);
+    struct journal *journal = NULL;
+    const char *text = NULL;
+    uint64_t cut = 0;
+    assert_fault(journal_open(place->folder, &why, &cut, &journal), SIGNER_JOURNAL);
+    assert_null(journal);
+    assert_fault(buf_cstr(&why, &text), NONE);
+    assert_non_null(strstr(text, ".journal"));
+    if (strstr(text, offset) == NULL) {
+        fail_msg("'%s' does not name '%s'", text, offset);
+    }
+}
+
+static void damage_to_any_byte_that_a_caller_may_rely_on_refuses_and_names_the_offset(void **state)
+{
+    (void)state;
+    CLEANUP(buf_free) struct buf file = BUF_INIT(65536);
+    crashed_file(&file);
+    for (size_t at = 0; at < file.len - RECORD; at++) {
+        CLEANUP(place_free) struct place place = place_new();
+        char offset[32];
+        size_t record = at < SEGMENT_HEADER ? 0 : (at - SEGMENT_HEADER) / RECORD * RECORD + SEGMENT_HEADER;
+        file.at[at] ^= 0x10;
+        segment_store(&place, 1, buf_span(&file));
+        file.at[at] ^= 0x10;
+        (void)snprintf(offset, sizeof(offset), "at offset %zu:", record);
+        assert_refuses(&place, offset);
+    }
+}
+
+static void damage_to_the_end_is_found_when_the_signer_had_closed_or_opened_it(void **state)
+{
+    (void)state;
+    CLEANUP(place_free) struct place place = place_new();
+    CLEANUP(buf_free) struct buf file = BUF_INIT(65536);
+    struct journal *journal = journal_in(&place, SEGMENT_BYTES);
+    assert_signs(journal, 1, false);
+    journal_close(journal);
+    segment_load(&place, 1, &file);
+    assert_int_equal(file.len, SEGMENT_HEADER + RECORD + RECORD_FIXED);
+    file.at[SEGMENT_HEADER + 100] ^= 1;
+    segment_store(&place, 1, buf_span(&file));
+    assert_refuses(&place, "at offset 64:");
+}
+
+static void a_batch_that_was_not_acknowledged_may_be_torn_anywhere(void **state)
+{
+    (void)state;
+    CLEANUP(place_free) struct place place = place_new();
+    CLEANUP(buf_free) struct buf file = BUF_INIT(65536);
+    crashed_file(&file);
+    size_t acknowledged = file.len;
+    uint8_t signature[SIGNATURE_LEN] = { 3 };
+    for (unsigned i = 0; i < 3; i++) { /* one batch: all three say the same about what is certain */
+        struct record record = { .kind = RECORD_SIGNATURE,
+                                 .op_id = { 200, (uint8_t)i },
+                                 .signature = SPAN_ARRAY(signature),
+                                 .synced = acknowledged };
+        assert_fault(record_put(&file, 1, file.len, &record), NONE);
+    }
+    file.at[acknowledged + 20] ^= 0xff; /* its first block did not reach the disk, the others did */
+    segment_store(&place, 1, buf_span(&file));
+    assert_whole_records(&place, TORN_RECORDS, 3 * RECORD);
+}
+
+static void records_copied_to_another_place_are_none(void **state)
+{
+    (void)state;
+    CLEANUP(buf_free) struct buf file = BUF_INIT(65536);
+    struct record record;
+    size_t size = 0;
+    crashed_file(&file);
+    struct span first = span_of(file.at + SEGMENT_HEADER, RECORD);
+    assert_true(record_get(first, 1, SEGMENT_HEADER, &record, &size));
+    assert_false(record_get(first, 1, SEGMENT_HEADER + RECORD, &record, &size));
+    assert_false(record_get(first, 2, SEGMENT_HEADER, &record, &size));
+}
+
+/* ---- many files ---- */
+
+static void files_follow_one_another_and_a_missing_or_short_one_refuses(void **state)
+{
+    (void)state;
+    CLEANUP(place_free) struct place place = place_new();
+    CLEANUP(buf_free) struct buf file = BUF_INIT(65536);
+    char path[128];
+    struct journal *journal = journal_in(&place, 1024);
+    for (unsigned n = 0; n < 50; n++) {
+        assert_signs(journal, n, false);
+    }
+    assert_true(atomic_load(&journal->current) >= 8);
+    journal_close(journal);
+    journal = journal_in(&place, 1024);
+    for (unsigned n = 0; n < 50; n++) {
+        assert_signs(journal, n, true);
+    }
+    journal_close(journal);
+
+    segment_load(&place, 3, &file);
+    segment_store(&place, 3, span_of(file.at, file.len - RECORD));
+    journal = journal_in(&place, 1024); /* whole records only: nothing tells that there were more */
+    journal_close(journal);
+    segment_store(&place, 3, span_of(file.at, file.len - 1));
+    char offset[32];
+    (void)snprintf(offset, sizeof(offset), "at offset %zu:", file.len - RECORD);
+    assert_refuses(&place, offset);
+    segment_path(&place, 3, path);
+    assert_int_equal(unlink(path), 0);
+    assert_refuses(&place, "00000003.journal: the file is missing");
+}
+
+static void the_oldest_files_may_be_moved_away(void **state)
+{
+    (void)state;
+    CLEANUP(place_free) struct place place = place_new();
+    char path[128];
+    struct journal *journal = journal_in(&place, 1024);
+    for (unsigned n = 0; n < 50; n++) {
+        assert_signs(journal, n, false);
+    }
+    journal_close(journal);
+    segment_path(&place, 1, path);
+    assert_int_equal(unlink(path), 0);
+    journal = journal_in(&place, 1024);
+    assert_signs(journal, 49, true);
+    assert_signs(journal, 0, false);
+    journal_close(journal);
+}
+
+static void a_file_that_was_only_begun_is_begun_again(void **state)
+{
+    (void)state;
+    for (size_t len = 0; len < SEGMENT_HEADER; len += 7) {
+        CLEANUP(place_free) struct place place = place_new();
+        CLEANUP(buf_free) struct buf file = BUF_INIT(65536);
+        crashed_file(&file);
+        segment_store(&place, 1, buf_span(&file));
+        segment_store(&place, 2, span_of(file.at, len));
+        struct journal *journal = journal_in(&place, SEGMENT_BYTES);
+        assert_signs(journal, 0, true);
+        assert_signs(journal, 100, false);
+        journal_close(journal);
+        journal = journal_in(&place, SEGMENT_BYTES);
+        assert_signs(journal, 100, true);
+        journal_close(journal);
+    }
+}
+
+/* ---- a disk that refuses ---- */
+
+static void a_full_disk_refuses_and_signing_goes_on_when_there_is_room_again(void **state)
+{
+    (void)state;
+    CLEANUP(place_free) struct place place = place_new();
+    struct journal *journal = journal_in(&place, SEGMENT_BYTES);
+    struct rlimit old, small = { .rlim_cur = SEGMENT_HEADER + RECORD + 50, .rlim_max = RLIM_INFINITY };
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+    small.rlim_max = old.rlim_max;
+    assert_signs(journal, 1, false);
+    (void)signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    for (int i = 0; i < 3; i++) {
+        CLEANUP(op_freep) struct op *op = op_within(60000);
+        bool replayed = true;
+        assert_fault(sign_once(op, journal, 2, &replayed), SIGNER_JOURNAL);
+        assert_non_null(strstr(op->note.detail, "space"));
+    }
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+    assert_true(journal_usable(journal));
+    assert_signs(journal, 2, false);
+    journal_close(journal);
+    journal = journal_in(&place, SEGMENT_BYTES);
+    assert_signs(journal, 1, true);
+    assert_signs(journal, 2, true);
+    journal_close(journal);
+}
+
+static void after_a_failed_sync_nothing_is_journalled_until_a_restart(void **state)
+{
+    (void)state;
+    CLEANUP(place_free) struct place place = place_new();
+    struct journal *journal = journal_in(&place, SEGMENT_BYTES);
+    assert_signs(journal, 1, false);
+    for (unsigned n = 2; n < 5; n++) {
+        CLEANUP(op_freep) struct op *op = op_within(60000);
+        bool replayed = true;
+        atomic_store(&sync_fails, n == 2);
+        assert_fault(sign_once(op, journal, n, &replayed), SIGNER_JOURNAL);
+        atomic_store(&sync_fails, false);
+        assert_non_null(strstr(op->note.detail, "restart"));
+    }
+    assert_false(journal_usable(journal));
+    journal_close(journal);
+    journal = journal_in(&place, SEGMENT_BYTES);
+    assert_signs(journal, 1, true);
+    assert_signs(journal, 4, false);
+    journal_close(journal);
+}
+
+/* ---- at the same time ---- */
+
+struct signer {
+    struct journal *journal;
+    pthread_t thread;
+    unsigned n;
+    int timeout_ms;
+    struct fault fault;
+    bool replayed;
+};
+
+static void *sign_main(void *arg)
+{
+    struct signer *signer = arg;
+    struct op *op = op_within(signer->timeout_ms);
+    signer->fault = sign_once(op, signer->journal, signer->n, &signer->replayed);
+    op_free(op);
+    return NULL;
+}
+
+static void signer_start(struct signer *signer, struct journal *journal, unsigned n, int timeout_ms)
+{
+    *signer = (struct signer){ .journal = journal, .n = n, .timeout_ms = timeout_ms };
+    assert_int_equal(pthread_create(&signer->thread, NULL, sign_main, signer), 0);
+}
+
+static void signer_join(struct signer *signer)
+{
+    assert_int_equal(pthread_join(signer->thread, NULL), 0);
+}
+
+/* Waits for a state of the journal that other threads bring about. */
+#define until(journal, condition)       \
+    for (bool done_ = false; !done_;) { \
+        journal_lock(journal);          \
+        done_ = (condition);            \
+        journal_unlock(journal);        \
+        (void)sched_yield();            \
+    }
+
+static void two_callers_with_one_id_sign_once(void **state)
+{
+    (void)state;
+    CLEANUP(place_free) struct place place = place_new();
+    CLEANUP(journal_closep) struct journal *journal = journal_in(&place, SEGMENT_BYTES);
+    for (unsigned n = 0; n < 50; n++) {
+        struct signer signers[4];
+        unsigned signed_so = 0;
+        for (size_t i = 0; i < COUNT_OF(signers); i++) {
+            signer_start(&signers[i], journal, n, 60000);
+        }
+        for (size_t i = 0; i < COUNT_OF(signers); i++) {
+            signer_join(&signers[i]);
+            assert_fault(signers[i].fault, NONE);
+            signed_so += !signers[i].replayed;
+        }
+        assert_int_equal(signed_so, 1);
+    }
+}
+
+static void signers_that_wait_together_share_one_sync(void **state)
+{
+    (void)state;
+    CLEANUP(place_free) struct place place = place_new();
+    CLEANUP(journal_closep) struct journal *journal = journal_in(&place, SEGMENT_BYTES);
+    struct signer signers[6];
+    atomic_store(&sync_holds, true);
+    unsigned before = atomic_load(&syncs);
+    signer_start(&signers[0], journal, 0, 60000);
+    while (atomic_load(&syncs_held) == 0) {
+        (void)sched_yield();
+    }
+    for (unsigned i = 1; i < 6; i++) {
+        signer_start(&signers[i], journal, i, 60000);
+    }
+    until(journal, journal->batches[journal->filling & 1].count == 5);
+    atomic_store(&sync_holds, false);
+    for (size_t i = 0; i < COUNT_OF(signers); i++) {
+        signer_join(&signers[i]);
+        assert_fault(signers[i].fault, NONE);
+    }
+    assert_int_equal(atomic_load(&syncs) - before, 2);
+}
+
+static void who_gives_up_at_the_deadline_gets_the_same_bytes_later(void **state)
+{
+    (void)state;
+    CLEANUP(place_free) struct place place = place_new();
+    CLEANUP(journal_closep) struct journal *journal = journal_in(&place, SEGMENT_BYTES);
+    struct signer leader, follower, same_id;
+    atomic_store(&sync_holds, true);
+    signer_start(&leader, journal, 1, 60000);
+    while (atomic_load(&syncs_held) == 0) {
+        (void)sched_yield();
+    }
+    signer_start(&follower, journal, 2, 30);
+    signer_join(&follower);
+    assert_fault(follower.fault, DEADLINE);
+    signer_start(&same_id, journal, 2, 30); /* its record is still on its way */
+    signer_join(&same_id);
+    assert_fault(same_id.fault, DEADLINE);
+    signer_start(&same_id, journal, 2, 60000);
+    until(journal, journal->landing_waiters == 1);
+    atomic_store(&sync_holds, false);
+    signer_join(&leader);
+    assert_fault(leader.fault, NONE);
+    signer_join(&same_id);
+    assert_fault(same_id.fault, NONE);
+    assert_true(same_id.replayed);
+}
+
+static void *sign_many(void *arg)
+{
+    struct signer *signer = arg;
+    struct op *op = op_within(60000);
+    for (unsigned i = 0; i < 200 && !FAULTED(signer->fault); i++) {
+        bool replayed = false;
+        signer->fault = sign_once(op, signer->journal, signer->n + i, &replayed);
+        signer->replayed = signer->replayed || replayed;
+    }
+    op_free(op);
+    return NULL;
+}
+
+static void many_signers_lose_nothing(void **state)
+{
+    (void)state;
+    CLEANUP(place_free) struct place place = place_new();
+    struct journal *journal = journal_in(&place, 16384);
+    struct signer signers[8];
+    for (unsigned i = 0; i < 8; i++) {
+        signers[i] = (struct signer){ .journal = journal, .n = i * 1000 };
+        assert_int_equal(pthread_create(&signers[i].thread, NULL, sign_many, &signers[i]), 0);
+    }
+    for (unsigned i = 0; i < 8; i++) {
+        signer_join(&signers[i]);
+        assert_fault(signers[i].fault, NONE);
+        assert_false(signers[i].replayed);
+    }
+    journal_close(journal);
+    journal = journal_in(&place, 16384);
+    for (unsigned i = 0; i < 8; i++) {
+        for (unsigned k = 0; k < 200; k++) {
+            assert_signs(journal, i * 1000 + k, true);
+        }
+    }
+    journal_close(journal);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_id_that_was_used_for_another_request_is_refused),
+        cmocka_unit_test(an_id_that_is_none_is_refused),
+        cmocka_unit_test(a_second_signer_on_the_same_journal_is_refused),
+        cmocka_unit_test(a_signature_that_failed_leaves_its_id_free),
+        cmocka_unit_test(the_same_id_and_request_give_the_same_bytes_also_after_a_restart),
+        cmocka_unit_test(a_tail_torn_at_any_byte_is_cut_and_what_is_whole_is_kept),
+        cmocka_unit_test(a_tail_of_zeros_or_rubbish_is_cut),
+        cmocka_unit_test(damage_to_any_byte_that_a_caller_may_rely_on_refuses_and_names_the_offset),
+        cmocka_unit_test(damage_to_the_end_is_found_when_the_signer_had_closed_or_opened_it),
+        cmocka_unit_test(a_batch_that_was_not_acknowledged_may_be_torn_anywhere),
+        cmocka_unit_test(records_copied_to_another_place_are_none),
+        cmocka_unit_test(files_follow_one_another_and_a_missing_or_short_one_refuses),
+        cmocka_unit_test(the_oldest_files_may_be_moved_away),
+        cmocka_unit_test(a_file_that_was_only_begun_is_begun_again),
+        cmocka_unit_test(a_full_disk_refuses_and_signing_goes_on_when_there_is_room_again),
+        cmocka_unit_test(after_a_failed_sync_nothing_is_journalled_until_a_restart),
+        cmocka_unit_test(two_callers_with_one_id_sign_once),
+        cmocka_unit_test(signers_that_wait_together_share_one_sync),
+        cmocka_unit_test(who_gives_up_at_the_deadline_gets_the_same_bytes_later),
+        cmocka_unit_test(many_signers_lose_nothing),
+    };
+    return cmocka_run_group_tests_name("journal", tests, NULL, NULL);
+}
