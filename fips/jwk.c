@@ -9,6 +9,7 @@
 #include <openssl/param_build.h>
 
 #define JWK_SET_MAX     64
+#define JWK_SET_BYTES   262144
 #define JWK_TEXT_MAX    128
 #define JWK_MODULUS_MAX 1024 /* base64url characters: 4096 bits and some room */
 #define COORDINATE_MAX  48
@@ -38,7 +39,7 @@ const struct jws_algorithm *jws_algorithm_find(const char *name)
 
 void jwk_set_free(struct jwk_set *set)
 {
-    for (size_t i = 0; i < set->count; i++) {
+    for (size_t i = 0; set->at != NULL && i < set->count; i++) {
         mem_free((void *)set->at[i].kid);
         EVP_PKEY_free(set->at[i].key);
     }
@@ -282,7 +283,7 @@ struct jwks_members {
     struct span keys;
 };
 static const struct jin_field jwks_fields[] = {
-    JIN_RAW(struct jwks_members, keys, JIN_REQUIRED, 2, 256 * 1024),
+    JIN_RAW(struct jwks_members, keys, JIN_REQUIRED, 2, JWK_SET_BYTES),
 };
 
 static struct fault parse_set(struct op *op, struct span json, struct jwk_set *ret_set)
@@ -306,8 +307,7 @@ static struct fault parse_set(struct op *op, struct span json, struct jwk_set *r
             }
         }
     }
-    *ret_set = set;
-    set = (struct jwk_set){ 0 };
+    *ret_set = (struct jwk_set){ .at = TAKE(set.at), .count = set.count };
     return OK;
 }
 

@@ -54,6 +54,9 @@ struct fault project_key_erased(struct projection *projection, const struct even
 /* worker.c */
 struct fault key_erase(struct op *op, struct services *services, const struct outbox_item *item);
 
+/* pem.c: RFC 7468 text of a PKIX public key, appended */
+struct fault key_public_pem(struct span spki, struct buf *out);
+
 /* routes.c */
 struct key_create_body {
     const char *name, *algorithm, *purpose;

@@ -3,8 +3,9 @@
 #include "api/page.h"
 #include "appliance/base/codec.h"
 
-static void print_key(struct jout *jout, const struct managed_key *key)
+static struct fault print_key(struct jout *jout, const struct managed_key *key)
 {
+    CLEANUP(buf_free) struct buf pem = BUF_INIT((size_t)SPKI_MAX * 2);
     jout_object(jout);
     jout_key_text(jout, "key_id", key->ref.id.text);
     jout_key_text(jout, "name", key->name);
@@ -13,7 +14,12 @@ static void print_key(struct jout *jout, const struct managed_key *key)
     jout_key_text(jout, "state", key->state);
     jout_key_int(jout, "version", key->version);
     jout_key_bool(jout, "system", key->system);
-    jout_key_base64(jout, "public_key_der", key->spki);
+    if (key->spki.len > 0) { /* a secret key has none */
+        TRY(key_public_pem(key->spki, &pem));
+        jout_key_base64(jout, "public_key_der", key->spki);
+        jout_key(jout, "public_key_pem");
+        jout_span_text(jout, buf_span(&pem));
+    }
     jout_key(jout, "certificate_chain");
     jout_array(jout);
     for (size_t i = 0; i < key->chain_count; i++) {
@@ -28,6 +34,7 @@ static void print_key(struct jout *jout, const struct managed_key *key)
         jout_key_text(jout, "destroy_reason", key->destroy_reason);
     }
     jout_object_end(jout);
+    return OK;
 }
 
 static struct fault answer_key(struct request *request, const struct managed_key *key)
@@ -35,7 +42,7 @@ static struct fault answer_key(struct request *request, const struct managed_key
     CLEANUP(buf_free) struct buf out = BUF_INIT((size_t)1 << 20);
     struct jout jout;
     jout_init(&jout, &out);
-    print_key(&jout, key);
+    TRY(print_key(&jout, key));
     TRY(jout_end(&jout));
     return response_json(request, 0, &out);
 }
@@ -123,7 +130,7 @@ struct fault route_key_list(struct request *request)
     bool more = count > (size_t)page.limit;
     size_t shown = more ? (size_t)page.limit : count;
     for (size_t i = 0; i < shown; i++) {
-        print_key(&jout, &keys[i]);
+        TRY(print_key(&jout, &keys[i]));
     }
     const struct managed_key *last = shown > 0 ? &keys[shown - 1] : NULL;
     TRY(page_end(request, &jout, more, last != NULL ? last->created : 0, last != NULL ? last->ref.id.text : ""));

@@ -32,7 +32,7 @@ struct fault outbox_start(const struct outbox_config *config, struct outbox **re
     BUG_IF(pthread_cond_init(&made->changed, NULL) != 0);
     while (made->thread_count < config->threads) {
         if (pthread_create(&made->threads[made->thread_count], NULL, outbox_run, made) != 0) {
-            outbox_stop(made);
+            outbox_free(made);
             return FAULT(NO_MEMORY);
         }
         made->thread_count++;
@@ -54,17 +54,24 @@ void outbox_wake(struct outbox *outbox)
 
 void outbox_stop(struct outbox *outbox)
 {
-    if (outbox == NULL) {
-        return;
-    }
     BUG_IF(pthread_mutex_lock(&outbox->lock) != 0);
     outbox->stopping = true;
+    unsigned threads = outbox->thread_count;
+    outbox->thread_count = 0; /* theirs is joined once */
     BUG_IF(pthread_cond_broadcast(&outbox->changed) != 0);
     BUG_IF(pthread_mutex_unlock(&outbox->lock) != 0);
-    for (unsigned i = 0; i < outbox->thread_count; i++) {
+    for (unsigned i = 0; i < threads; i++) {
         BUG_IF(pthread_join(outbox->threads[i], NULL) != 0);
     }
     BUG_IF(outbox->ready != NULL);
+}
+
+void outbox_free(struct outbox *outbox)
+{
+    if (outbox == NULL) {
+        return;
+    }
+    outbox_stop(outbox);
     BUG_IF(pthread_cond_destroy(&outbox->changed) != 0);
     BUG_IF(pthread_mutex_destroy(&outbox->lock) != 0);
     mem_free(outbox);

@@ -54,7 +54,11 @@ struct outbox_config {
     void *arg;
 };
 struct fault outbox_start(const struct outbox_config *config, struct outbox **ret_outbox);
-void outbox_wake(struct outbox *outbox); /* rows may be due */
-void outbox_stop(struct outbox *outbox); /* no new leases, waits for handlers, one final sweep is the caller's choice */
+void outbox_wake(struct outbox *outbox); /* rows may be due; without effect once it was stopped */
+/* No new leases; waits for handlers, gives back what was not begun. May be called again. The projector may still wake
+ * it afterwards, so it is freed only after projector_stop. */
+void outbox_stop(struct outbox *outbox);
+void outbox_free(struct outbox *outbox); /* stops it if need be; NULL is fine */
+DEFINE_FREEP(struct outbox, outbox_free)
 
 #endif

@@ -1,6 +1,6 @@
 /*
  * Messages into the read model, one transaction at a time. In a batch the copies, audit records, feature rows and the
- * checkpoint go in together; what is not read is queued, so that a message costs few round trips. The commit is not
+ * checkpoint go in together; what is not read is queued, so that a batch costs two round trips. The commit is not
  * waited for on disk (synchronous_commit off): after a crash of the database the checkpoint is as old as the rows are,
  * and the log has the rest.
  */
@@ -10,28 +10,24 @@
 
 #define RECORD_MAX (2 * EVENT_MESSAGE_MAX)
 
-static const struct sql SQL_ASYNC_COMMIT = {
-    "projection_async_commit",
-    "SELECT set_config('synchronous_commit', 'off', true)",
-    0,
-};
 static const struct sql SQL_CHECKPOINT_MAKE = {
     "projection_checkpoint_make",
     "INSERT INTO svc.projection_checkpoint (id, stream_seq, rolling) VALUES (1, 0, $1) ON CONFLICT DO NOTHING",
     1,
 };
-static const struct sql SQL_CHECKPOINT_MOVE = {
-    "projection_checkpoint_move",
-    "UPDATE svc.projection_checkpoint SET stream_seq = $1, rolling = $2 WHERE id = 1 AND stream_seq = $3",
-    3,
-};
-static const struct sql SQL_COPIES = {
-    "projection_copies",
-    "SELECT stream_seq, sha256, message_id FROM svc.event_envelopes WHERE stream_seq BETWEEN $1 AND $2"
+/* The batch's first and only question. Its first row says that the checkpoint was where we thought it was, and has
+ * moved (a second projector waits here, and then moves nothing); the others are copies that are there already. */
+static const struct sql SQL_MOVE_AND_COPIES = {
+    "projection_move_and_copies",
+    "WITH moved AS (UPDATE svc.projection_checkpoint SET stream_seq = $1, rolling = $2 WHERE id = 1 AND stream_seq = $3"
+    " RETURNING set_config('synchronous_commit', 'off', true))"
+    " SELECT 0::bigint, ''::bytea, '' FROM moved"
+    " UNION ALL "
+    "SELECT stream_seq, sha256, message_id FROM svc.event_envelopes WHERE stream_seq > $3 AND stream_seq <= $1"
     " UNION ALL "
     "SELECT stream_seq, sha256, message_id FROM svc.event_envelopes"
-    " WHERE message_id = ANY (string_to_array($3, ',')) AND stream_seq < $1",
-    3,
+    " WHERE message_id = ANY (string_to_array($4, ',')) AND stream_seq <= $3",
+    4,
 };
 static const struct sql SQL_AUDIT_HEAD_SET = {
     "projection_audit_head_set",
@@ -219,7 +215,7 @@ static struct fault compare_copy(struct op *op, struct batch *batch, const struc
     return OK;
 }
 
-static struct fault compare_copies(struct op *op, struct tx *tx, struct batch *batch, uint64_t *ret_bad_seq)
+static struct fault begin_batch(struct op *op, struct tx *tx, struct batch *batch, uint64_t *ret_bad_seq)
 {
     CLEANUP(buf_free) struct buf ids = BUF_INIT(BATCH_MESSAGES * sizeof(struct uuid));
     CLEANUP(rows_freep) struct rows *rows = NULL;
@@ -230,14 +226,19 @@ static struct fault compare_copies(struct op *op, struct tx *tx, struct batch *b
                 batch->again[i] || uuid_equal(batch->messages[i].message_id, batch->messages[j].message_id);
         }
     }
-    struct sql_arg args[] = { SQL_INT((int64_t)batch->messages[0].stream_seq),
-                              SQL_INT((int64_t)batch->messages[batch->count - 1].stream_seq),
+    struct sql_arg args[] = { SQL_INT((int64_t)batch->messages[batch->count - 1].stream_seq),
+                              SQL_BYTES(SPAN_ARRAY(batch->rolling.at)), SQL_INT((int64_t)batch->applier->checkpoint),
                               SQL_SPAN(buf_span(&ids)) };
-    TRY(tx_query(tx, &SQL_COPIES, args, COUNT_OF(args), &rows));
+    TRY(tx_query(tx, &SQL_MOVE_AND_COPIES, args, COUNT_OF(args), &rows));
+    bool moved = false;
     for (size_t row = 0; row < rows_count(rows); row++) {
-        TRY(compare_copy(op, batch, rows, row, ret_bad_seq));
+        if (rows_int(rows, row, 0) == 0) {
+            moved = true;
+        } else {
+            TRY(compare_copy(op, batch, rows, row, ret_bad_seq));
+        }
     }
-    return OK;
+    return moved ? OK : op_fail(op, FAULT(CONFLICT), "another projector moved the checkpoint");
 }
 
 static struct fault apply_event(struct batch *batch, const struct event_view *event)
@@ -285,26 +286,15 @@ static struct fault apply_messages(struct op *op, struct tx *tx, struct batch *b
     return set_heads(batch, tx);
 }
 
-static struct fault move_checkpoint(struct op *op, struct tx *tx, const struct batch *batch)
-{
-    int64_t moved = 0;
-    struct sql_arg args[] = { SQL_INT((int64_t)batch->messages[batch->count - 1].stream_seq),
-                              SQL_BYTES(SPAN_ARRAY(batch->rolling.at)), SQL_INT((int64_t)batch->applier->checkpoint) };
-    TRY(tx_exec(tx, &SQL_CHECKPOINT_MOVE, args, COUNT_OF(args), &moved));
-    return moved == 1 ? OK : op_fail(op, FAULT(CONFLICT), "another projector moved the checkpoint");
-}
-
 static struct fault apply_in(struct op *op, struct tx **tx, struct batch *batch, uint64_t *ret_bad_seq)
 {
     TRY(tx_begin(op, batch->applier->store, STORE_BOOKKEEPING, tx));
     batch->projection.tx = *tx;
-    TRY(tx_queue(*tx, &SQL_ASYNC_COMMIT, NULL, 0));
-    TRY(compare_copies(op, *tx, batch, ret_bad_seq));
+    TRY(begin_batch(op, *tx, batch, ret_bad_seq));
     TRY(apply_messages(op, *tx, batch));
     if (batch->applier->failure_recorded) {
         TRY(tx_queue(*tx, &SQL_FAILURE_CLEAR, NULL, 0));
     }
-    TRY(move_checkpoint(op, *tx, batch));
     return tx_commit(tx);
 }
 

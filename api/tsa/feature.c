@@ -32,7 +32,7 @@ static struct fault load(struct op *op, struct services *services, struct tsa *t
     TRY(tsa_recorder_new(&tsa->recorder));
     TRY(tsa_serials_new(&tsa->serials));
     TRY(tsa_serial_next(op, services, tsa->serials, &serial)); /* the lease is taken before the first request */
-    tsa->chain_pem = (struct buf)BUF_INIT(2 * TSA_TOKEN_MAX);
+    tsa->chain_pem = (struct buf)BUF_INIT((size_t)2 * TSA_TOKEN_MAX);
     TRY(certificate_pem(buf_span(&tsa->unit->leaf), &tsa->chain_pem));
     return certificate_pem(buf_span(&tsa->unit->root), &tsa->chain_pem);
 }

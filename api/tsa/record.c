@@ -123,25 +123,19 @@ static void lead_locked(struct op *op, struct event_log *log, struct tsa_recorde
     BUG_IF(pthread_cond_broadcast(&recorder->changed) != 0);
 }
 
-static struct fault too_late(struct op *op)
-{
-    return op_fail(op, FAULT(DEADLINE), "the time stamp could not be recorded in time; try again");
-}
-
-/* Gives *entry up where it now belongs to the leader. */
-static struct fault wait_locked(struct op *op, struct tsa_recorder *recorder, struct entry **entry)
+/* False when the deadline has passed: the entry is then out of the queue, or LEFT to the leader that carries it. */
+static bool wait_locked(const struct op *op, struct tsa_recorder *recorder, struct entry *entry)
 {
     struct timespec until = { .tv_sec = op->deadline / NS_PER_S, .tv_nsec = op->deadline % NS_PER_S };
-    if (pthread_cond_timedwait(&recorder->changed, &recorder->lock, &until) == 0 || (*entry)->state == ENTRY_DONE) {
-        return OK;
+    if (pthread_cond_timedwait(&recorder->changed, &recorder->lock, &until) == 0 || entry->state == ENTRY_DONE) {
+        return true;
     }
-    if ((*entry)->state == ENTRY_TAKEN) {
-        (*entry)->state = ENTRY_LEFT;
-        (void)TAKE(*entry);
+    if (entry->state == ENTRY_TAKEN) {
+        entry->state = ENTRY_LEFT;
     } else {
-        remove_locked(recorder, *entry);
+        remove_locked(recorder, entry);
     }
-    return too_late(op);
+    return false;
 }
 
 struct fault tsa_record(struct op *op, struct event_log *log, struct tsa_recorder *recorder, struct span data)
@@ -151,20 +145,21 @@ struct fault tsa_record(struct op *op, struct event_log *log, struct tsa_recorde
     entry->data = (struct buf)BUF_INIT(EVENT_DATA_MAX);
     TRY(buf_put(&entry->data, data));
 
-    struct fault fault = OK;
+    bool in_time = true;
     BUG_IF(pthread_mutex_lock(&recorder->lock) != 0);
     *recorder->last = entry;
     recorder->last = &entry->next;
-    while (!FAULTED(fault) && entry->state != ENTRY_DONE) {
-        if (recorder->leading || entry->state == ENTRY_TAKEN) {
-            fault = wait_locked(op, recorder, &entry);
+    while (in_time && entry->state != ENTRY_DONE) {
+        if (recorder->leading) {
+            in_time = wait_locked(op, recorder, entry);
         } else {
             lead_locked(op, log, recorder);
         }
     }
-    if (!FAULTED(fault)) {
-        fault = entry->fault;
+    struct fault fault = entry->fault;
+    if (entry->state == ENTRY_LEFT) {
+        (void)TAKE(entry); /* the leader's to free, as soon as the lock is given back */
     }
     BUG_IF(pthread_mutex_unlock(&recorder->lock) != 0);
-    return fault;
+    return in_time ? fault : op_fail(op, FAULT(DEADLINE), "the time stamp could not be recorded in time; try again");
 }

@@ -159,7 +159,7 @@ static struct fault take_arc(const char **text, uint64_t *ret_arc)
 static struct fault put_arc(struct buf *out, uint64_t arc)
 {
     unsigned shift = 0;
-    while (shift < 63 && arc >> (shift + 7) != 0) {
+    while (shift <= 56 && arc >> (shift + 7) != 0) {
         shift += 7;
     }
     for (;; shift -= 7) {

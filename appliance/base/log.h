@@ -28,10 +28,10 @@ struct fault log_level_parse(const char *text, enum log_level *ret_level);
 struct fault log_format_parse(const char *text, enum log_format *ret_format);
 
 void log_write_pairs(enum log_level level, const char *event, const struct log_pair *pairs, size_t count);
-#define log_write(level, event, ...)                                       \
-    log_write_pairs(LOG_LEVEL_##level, (event),                            \
-                    (const struct log_pair[]){ __VA_ARGS__ __VA_OPT__(, ) { 0 } }, \
-                    COUNT_OF(((const struct log_pair[]){ __VA_ARGS__ __VA_OPT__(, ) { 0 } })) - 1)
+/* The empty pair in front lets a record without pairs be written too. */
+#define LOG_PAIRS(...) ((const struct log_pair[]){ { 0 }, ##__VA_ARGS__ })
+#define log_write(level, event, ...) \
+    log_write_pairs(LOG_LEVEL_##level, (event), LOG_PAIRS(__VA_ARGS__) + 1, COUNT_OF(LOG_PAIRS(__VA_ARGS__)) - 1)
 /* A fault with its operation's note (code, place, details, trace); op may be NULL. */
 void log_fault(enum log_level level, const char *event, const struct op *op, struct fault fault);
 

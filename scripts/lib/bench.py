@@ -63,17 +63,24 @@ a = Appliance("bench", log__level="warn").start()
 try:
     raw = {}
     token_env = {"SOFTHSM2_CONF": f"{a.dir}/data/softhsm/softhsm2.conf"}
-    for algorithm in ("ec-p256", "rsa-3072"):
-        for threads in (1, 2, 4, 8):
-            if want("signer"):
-                figures = bench("bench_token", "--config", a.config, "--algorithm", algorithm, "--threads", threads,
-                                "--seconds", SECONDS, env=token_env, user="svc-signer")[0]
+    if want("signer"):
+        module = "/usr/lib/softhsm/libsofthsm2.so"
+        runs = bench("bench_token", module, "svc", f"{a.dir}/data/signer/pin", SECONDS, env=token_env,
+                     user="svc-signer")[0]["runs"]
+        for figures in runs:
+            algorithm, threads = figures["algorithm"], figures["threads"]
+            if figures["layer"] == "raw":
                 raw[algorithm, threads] = row("raw C_Sign", algorithm, threads, figures)
-                for journal in ("no", "yes"):
-                    figures = bench("bench_signer", "--config", a.config, "--algorithm", algorithm, "--threads", threads,
-                                    "--seconds", SECONDS, "--op-id", journal, user="svc-api")[0]
-                    row("svc-signer" + (" journalled" if journal == "yes" else ""), algorithm, threads, figures,
-                        raw[algorithm, threads])
+        for figures in runs:
+            if figures["layer"] != "raw":
+                row("token room", figures["algorithm"], figures["threads"], figures,
+                    raw[figures["algorithm"], figures["threads"]])
+        for algorithm, threads in list(raw):
+            for journal in ("no", "yes"):
+                figures = bench("bench_signer", "--config", a.config, "--algorithm", algorithm, "--threads", threads,
+                                "--seconds", SECONDS, "--op-id", journal, user="svc-api")[0]
+                row("svc-signer" + (" journalled" if journal == "yes" else ""), algorithm, threads, figures,
+                    raw[algorithm, threads])
     best = {alg: max([v for (x, _), v in raw.items() if x == alg], default=None) for alg in ("ec-p256", "rsa-3072")}
     if want("tsa"):
         tsq = f"{a.dir}/q.tsq"

@@ -3,13 +3,14 @@ import concurrent.futures
 import http.client
 import os
 import re
+import shutil
 import subprocess
 import tempfile
 import unittest
 
-from appliance import Appliance, all_records, run, until
+from appliance import Appliance, all_records, until
 
-SHA1_QUERY = bytes.fromhex("3029020101302130090605 2b0e03021a05000414".replace(" ", "")) + b"x" * 20 + b"\x01\x01\xff"
+SHA1_QUERY = bytes.fromhex("3029020101302130090605" "2b0e03021a05000414") + b"x" * 20 + b"\x01\x01\xff"
 
 
 def query(data, *options):
@@ -25,7 +26,7 @@ def text_of(reply):
 class TimeStamps(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.a = Appliance("tsa", protocols__tsa__policies=["1.2.3.4.5.6"]).start()
+        cls.a = Appliance("tsa", protocols__tsa__policies=["1.2.3.99.6"]).start()
         cls.folder = tempfile.mkdtemp(prefix="svc-tsa-", dir="/tmp")
         cls.chain = cls.get("/tsa/chain.pem").body
         with open(f"{cls.folder}/root.pem", "wb") as f:
@@ -34,6 +35,7 @@ class TimeStamps(unittest.TestCase):
     @classmethod
     def tearDownClass(cls):
         cls.a.clean()
+        shutil.rmtree(cls.folder, ignore_errors=True)
 
     @classmethod
     def get(cls, path):
@@ -49,8 +51,9 @@ class TimeStamps(unittest.TestCase):
             f.write(data)
         with open(f"{self.folder}/reply.tsr", "wb") as f:
             f.write(reply.body)
-        return subprocess.run(["openssl", "ts", "-verify", "-data", f"{self.folder}/artifact", "-in",
+        done = subprocess.run(["openssl", "ts", "-verify", "-data", f"{self.folder}/artifact", "-in",
                                f"{self.folder}/reply.tsr", "-CAfile", f"{self.folder}/root.pem"], capture_output=True)
+        return done.stdout + done.stderr
 
     def serial(self, reply):
         return int(re.search(r"Serial number: (0x[0-9A-F]+)", text_of(reply)).group(1), 16)
@@ -70,7 +73,7 @@ class TimeStamps(unittest.TestCase):
 
     def test_refusals_are_answers_of_rfc_3161_and_record_nothing(self):
         good = query(b"data", "-sha256", "-cert")
-        self.refused(b"", "badDataFormat" if False else "data submitted has the wrong format", "empty")
+        self.refused(b"", "data submitted has the wrong format", "empty")
         self.refused(b"rubbish", "data submitted has the wrong format", "TimeStampReq")
         self.refused(good + b"\0", "data submitted has the wrong format", "follow")
         self.refused(good.replace(b"\x02\x01\x01\x30", b"\x02\x01\x00\x30", 1), "transaction not permitted", "version")
@@ -90,12 +93,11 @@ class TimeStamps(unittest.TestCase):
 
     def test_openssl_verifies_and_the_record_says_the_same(self):
         data = os.urandom(100)
-        reply = self.a.tsa(query(data, "-sha512", "-cert", "-tspolicy", "1.2.3.4.5.6"))
-        done = self.verify(data, reply)
-        self.assertIn(b"Verification: OK", done.stdout + done.stderr)
-        self.assertNotIn(b"Verification: OK", (lambda d: d.stdout + d.stderr)(self.verify(data + b"x", reply)))
+        reply = self.a.tsa(query(data, "-sha512", "-cert", "-tspolicy", "1.2.3.99.6"))
+        self.assertIn(b"Verification: OK", self.verify(data, reply))
+        self.assertNotIn(b"Verification: OK", self.verify(data + b"x", reply))
         text = text_of(reply)
-        self.assertIn("Policy OID: 1.2.3.4.5.6", text)
+        self.assertIn("Policy OID: 1.2.3.99.6", text)
         self.assertIn("Accuracy: 0x01 seconds", text)
         record = [r for r in all_records(self.a) if r["type"] == "tsa.timestamp.issued"
                   and r["data"]["serial"] == str(self.serial(reply))]
@@ -104,10 +106,8 @@ class TimeStamps(unittest.TestCase):
         self.assertEqual(record[0]["actor"]["subject"], "tsa:anonymous")
 
     def test_tls_listener_serves_it_too(self):
-        reply = self.a.session().raw("POST", "/tsa", query(b"tls", "-sha256", "-cert"),
-                                     {"Content-Type": "application/timestamp-query"}) \
-            if hasattr(self.a.session(), "raw") else self.tls_post(query(b"tls", "-sha256", "-cert"))
-        self.assertIn(b"Verification: OK", (lambda d: d.stdout + d.stderr)(self.verify(b"tls", reply)))
+        reply = self.tls_post(query(b"tls", "-sha256", "-cert"))
+        self.assertIn(b"Verification: OK", self.verify(b"tls", reply))
 
     def tls_post(self, der):
         connection = http.client.HTTPSConnection("127.0.0.1", self.a.port, context=self.a.tls(), timeout=20)
@@ -134,7 +134,7 @@ class TimeStamps(unittest.TestCase):
         self.assertEqual(self.get("/tsa/chain.pem").body, self.chain)
         reply = self.a.tsa(query(b"after", "-sha256", "-cert"))
         self.assertGreater(self.serial(reply), before)
-        self.assertIn(b"Verification: OK", (lambda d: d.stdout + d.stderr)(self.verify(b"after", reply)))
+        self.assertIn(b"Verification: OK", self.verify(b"after", reply))
 
 
 if __name__ == "__main__":

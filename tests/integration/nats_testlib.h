@@ -19,7 +19,7 @@
 enum nats_says { NATS_SYNCS, NATS_SYNCS_LATER, NATS_SAYS_NOTHING };
 
 struct nats {
-    char folder[32];
+    char folder[64];
     int port;
     pid_t pid;
 };
@@ -78,7 +78,7 @@ static inline void write_text(const char *path, const char *text)
 
 static inline void nats_configure(const struct nats *nats, enum nats_says says)
 {
-    char text[2048], path[64];
+    char text[2048], path[128];
     static const char sys[] = "$SYS.REQ.SERVER.PING.VARZ";
     (void)snprintf(text, sizeof(text),
                    "server_name: t\nlisten: \"127.0.0.1:%d\"\n"
@@ -95,10 +95,12 @@ static inline void nats_configure(const struct nats *nats, enum nats_says says)
     write_text(path, "svc:pw\n");
 }
 
-/* A fresh folder and a free port; nothing runs yet. */
+/* A fresh folder (under SVC_TEST_FOLDER, or /tmp) and a free port; nothing runs yet. */
 static inline struct nats nats_new(enum nats_says says)
 {
-    struct nats nats = { .folder = "/tmp/svc-nats-XXXXXX" };
+    struct nats nats = { 0 };
+    const char *under = getenv("SVC_TEST_FOLDER");
+    (void)snprintf(nats.folder, sizeof(nats.folder), "%s/svc-nats-XXXXXX", under != NULL ? under : "/tmp");
     assert_non_null(mkdtemp(nats.folder));
     assert_int_equal(close(loopback_listen(&nats.port)), 0);
     nats_configure(&nats, says);
@@ -107,7 +109,7 @@ static inline struct nats nats_new(enum nats_says says)
 
 static inline void nats_start(struct nats *nats)
 {
-    char conf[64], log[64];
+    char conf[128], log[128];
     (void)snprintf(conf, sizeof(conf), "%s/nats.conf", nats->folder);
     (void)snprintf(log, sizeof(log), "%s/nats.log", nats->folder);
     nats->pid = fork();
@@ -152,7 +154,7 @@ static inline void nats_remove(struct nats *nats)
  */
 static inline void nats_use(const struct nats *nats, int port, struct config *config)
 {
-    static char url[64], credentials[64];
+    static char url[64], credentials[128];
     (void)snprintf(url, sizeof(url), "nats://127.0.0.1:%d", port != 0 ? port : nats->port);
     (void)snprintf(credentials, sizeof(credentials), "%s/credentials", nats->folder);
     config->nats_url = url;

@@ -74,7 +74,7 @@ static void a_server_that_does_not_say_is_refused(void **state)
 static void a_wrong_login_is_refused(void **state)
 {
     struct fixture *fixture = *state;
-    char path[64];
+    char path[128];
     (void)snprintf(path, sizeof(path), "%s/wrong", fixture->nats.folder);
     fixture->config.nats_credentials = path;
     assert_open_refused(&fixture->config, FAULT_CONFIG, "credentials");

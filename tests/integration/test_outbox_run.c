@@ -93,13 +93,14 @@ static void count_timeout(void *arg, const char *tenant, const char *destination
 static struct outbox_row out_row = { "test.out", handle, 5000, 3, 0, 0, "" };
 static const struct outbox_row *out_tables[] = { &out_row };
 static const size_t out_counts[] = { 1 };
-static struct outbox *outbox;
+static struct outbox *_Atomic outbox; /* woken by the projector's thread */
 
 static void wake(void *arg)
 {
     (void)arg;
-    if (outbox != NULL) {
-        outbox_wake(outbox);
+    struct outbox *running = outbox;
+    if (running != NULL) {
+        outbox_wake(running);
     }
 }
 
@@ -147,7 +148,8 @@ static int tear_down_outbox(void **state)
     (void)pthread_cond_broadcast(&seen.changed);
     seen_unlock();
     projector_stop(TAKE(fixture->a.projector));
-    outbox_stop(TAKE(outbox));
+    outbox_free(outbox);
+    outbox = NULL;
     return tear_down(state);
 }
 
@@ -314,7 +316,7 @@ static void an_outcome_after_the_lease_ran_out_changes_nothing(void **state)
     seen.hold = false;
     (void)pthread_cond_broadcast(&seen.changed);
     seen_unlock();
-    outbox_stop(TAKE(outbox));
+    outbox_stop(outbox);
     assert_int_equal(rows_in(fixture, "processing"), 1);
     assert_int_equal(admin_int(&fixture->config, "SELECT attempts FROM svc.outbox"), 2);
 }
@@ -330,7 +332,7 @@ static void two_dispatchers_share_the_rows(void **state)
     outbox = outbox_of(&fixture->a, 4);
     struct outbox *other = outbox_of(&fixture->b, 4);
     wait_rows(fixture, "delivered", 200);
-    outbox_stop(other);
+    outbox_free(other);
     for (int i = 0; i < 200; i++) {
         assert_int_equal(seen.runs[i], 1);
     }
@@ -403,7 +405,7 @@ static void stopping_waits_for_handlers_and_leases_no_more(void **state)
     }
     assert_fault(wait_for(&fixture->a, 10, 20000), NONE);
     outbox = outbox_of(&fixture->a, 2);
-    outbox_stop(TAKE(outbox));
+    outbox_stop(outbox);
     assert_int_equal(seen.running, 0);
     assert_int_equal(rows_in(fixture, "processing"), 0);
     assert_int_equal(rows_in(fixture, "delivered"), seen.total);

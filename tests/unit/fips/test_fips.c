@@ -168,6 +168,21 @@ static void the_modules_own_integrity_test_runs_at_every_load(void **state)
     assert_int_equal(in_child(refuse_wrong_mac), 0);
 }
 
+/* The very module, but this build was made with another one. */
+static void a_module_that_is_not_the_pinned_one_is_refused(void **state)
+{
+    (void)state;
+    char pin[65];
+    struct buf detail = BUF_INIT(2048);
+    struct fips_module untouched = { 0 };
+    memset(pin, 'a', 64);
+    pin[64] = '\0';
+    assert_int_equal(fips_module_check(MODULE, pin, &untouched, &detail).code, FAULT_FIPS_SELF_TEST);
+    assert_true(says(&detail, pin) && says(&detail, MODULE));
+    assert_int_equal(untouched.mac[0], '\0');
+    buf_free(&detail);
+}
+
 static int honest_without(void)
 {
     struct buf detail = BUF_INIT(2048);
@@ -285,6 +300,7 @@ int main(void)
         cmocka_unit_test(a_module_altered_by_one_byte_is_refused_for_ever),
         cmocka_unit_test(a_missing_module_is_refused_and_named),
         cmocka_unit_test(a_relative_path_is_refused),
+        cmocka_unit_test(a_module_that_is_not_the_pinned_one_is_refused),
         cmocka_unit_test(the_modules_own_integrity_test_runs_at_every_load),
         cmocka_unit_test(without_the_module_the_posture_says_so),
         cmocka_unit_test(where_it_is_optional_an_active_module_is_preferred),

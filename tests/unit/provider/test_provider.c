@@ -220,7 +220,7 @@ static void every_scheme_signs_what_the_module_verifies(void **state)
         svc_provider_bind(bench.op, op_id);
         assert_int_equal(sign_with(&ways[i], span_text("a message"), out, &len), 1);
         svc_provider_unbind();
-        assert_true(uuid_equal(token.last_op_id, op_id));
+        assert_true(uuid_equal(token_last_op_id, op_id));
         assert_int_equal(verify_with(&ways[i], span_text("a message"), span_of(out, len)), 1);
         assert_int_not_equal(verify_with(&ways[i], span_text("another"), span_of(out, len)), 1);
     }

@@ -19,8 +19,8 @@ static struct {
     size_t count;
     atomic_uint signatures; /* made so far */
     struct fault refuse;    /* when set: what every call answers */
-    struct uuid last_op_id;
 } token;
+static thread_local struct uuid token_last_op_id; /* of this thread's last signature */
 
 static struct signer_client *token_client(void)
 {
@@ -77,7 +77,7 @@ struct fault signer_sign(struct op *op, struct signer_client *client, const stru
     uint8_t out[SIGNATURE_MAX];
     size_t len = sizeof(out);
     REQUIRE(EVP_PKEY_sign(ctx, out, &len, request->digest.at, request->digest.len) == 1, CRYPTO);
-    token.last_op_id = request->op_id;
+    token_last_op_id = request->op_id;
     atomic_fetch_add(&token.signatures, 1);
     return buf_put(signature, span_of(out, len));
 }
