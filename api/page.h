@@ -1,10 +1,12 @@
 /*
  * Pages of a list: the parameters "limit" and "cursor", keyset positions "<number>:<id>", and the answer
- * {"items": [...], "next_cursor": "..."}. A list reads one row more than its limit; that row only says that there is more.
+ * {"items": [...], "next_cursor": "..."}. A list reads one row more than its limit; that row only says that there is
+ * more.
  *
  *     struct page page;
  *     TRY(page_read(request, &page));
- *     ... WHERE (created_us, id) < ($2, $3) ORDER BY created_us DESC, id DESC LIMIT $4   -- page.number, page.id, page.limit + 1
+ *     ... WHERE (created_us, id) < ($2, $3) ORDER BY created_us DESC, id DESC LIMIT $4   -- page.number, page.id,
+ * page.limit + 1
  */
 #ifndef API_PAGE_H
 #define API_PAGE_H
@@ -19,8 +21,8 @@
 
 struct page {
     int64_t limit;
-    int64_t number;            /* of the last row of the page before; INT64_MAX at first */
-    char id[PAGE_ID_MAX + 1];  /* "" at first */
+    int64_t number;           /* of the last row of the page before; INT64_MAX at first */
+    char id[PAGE_ID_MAX + 1]; /* "" at first */
 };
 
 static inline struct fault page_read_limit(struct op *op, const char *text, int64_t *ret_limit)
@@ -74,7 +76,8 @@ static inline struct fault page_read(struct request *request, struct page *ret_p
 
 /* Ends the answer: closes "items", which the caller opened within the outermost object, and adds "next_cursor" when
  * `more` says that rows follow the one at (number, id). */
-static inline struct fault page_end(struct request *request, struct jout *jout, bool more, int64_t number, const char *id)
+static inline struct fault page_end(struct request *request, struct jout *jout, bool more, int64_t number,
+                                    const char *id)
 {
     jout_array_end(jout);
     if (more) {

@@ -59,7 +59,8 @@ static struct fault check_ready(struct cli *cli, const struct api_call *call)
         return op_fail(cli->op, FAULT(BAD_ARGUMENT), "--base-url: must start with https://");
     }
     if (cli->token == NULL && !call->without_token) {
-        return op_fail(cli->op, FAULT(UNAUTHENTICATED), "no token: set SVC_TOKEN, or give --token-file FILE (mode 0600)");
+        return op_fail(cli->op, FAULT(UNAUTHENTICATED),
+                       "no token: set SVC_TOKEN, or give --token-file FILE (mode 0600)");
     }
     if (call->id != NULL && (call->id[0] == '\0' || strlen(call->id) > 128)) {
         return op_fail(cli->op, FAULT(BAD_ARGUMENT), "the id is empty or too long");

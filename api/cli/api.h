@@ -10,12 +10,12 @@
 #include "api/cli/view.h"
 
 struct api_call {
-    size_t route;         /* index into the command's routes */
-    const char *id;       /* for {id} of the path; NULL = none */
-    const char *query;    /* "?a=b", encoded; NULL or "" = none */
-    struct span body;     /* JSON; empty with a POST of no body */
+    size_t route;      /* index into the command's routes */
+    const char *id;    /* for {id} of the path; NULL = none */
+    const char *query; /* "?a=b", encoded; NULL or "" = none */
+    struct span body;  /* JSON; empty with a POST of no body */
     bool without_token;
-    size_t answer_max;    /* 0 = 64 MiB */
+    size_t answer_max; /* 0 = 64 MiB */
 };
 static inline void http_answer_clear(struct http_answer *answer)
 {

@@ -26,11 +26,12 @@ struct flag {
     const char *name;  /* without dashes */
     const char *value; /* what the value is called; NULL = a switch */
     const char *doc;
-    char letter;       /* short form; 0 = none */
+    char letter; /* short form; 0 = none */
     bool required, repeats;
 };
 
-/* What a command asks of the server: its contract, printed by --list-routes and checked against the server's document. */
+/* What a command asks of the server: its contract, printed by --list-routes and checked against the server's document.
+ */
 struct route_use {
     const char *method, *path;
 };

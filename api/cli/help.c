@@ -1,8 +1,9 @@
 #include "api/cli/cli.h"
 
-static const char intro[] = "svc-cli: signs and time-stamps files with keys held in an HSM, and checks the proof offline.\n"
-                            "\n"
-                            "usage: svc-cli COMMAND [ARGUMENT...] [OPTION...]\n";
+static const char intro[] =
+    "svc-cli: signs and time-stamps files with keys held in an HSM, and checks the proof offline.\n"
+    "\n"
+    "usage: svc-cli COMMAND [ARGUMENT...] [OPTION...]\n";
 
 static const char globals[] =
     "\nOptions of every command:\n"

@@ -91,10 +91,11 @@ static bool set_body(CURL *easy, const struct http_request *request)
 
 static bool set_trust(CURL *easy, const struct http_request *request)
 {
-    bool fine = curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, request->plain_too ? "http,https" : "https") == CURLE_OK &&
-                curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2) == CURLE_OK &&
-                curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 1L) == CURLE_OK &&
-                curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 2L) == CURLE_OK;
+    bool fine =
+        curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, request->plain_too ? "http,https" : "https") == CURLE_OK &&
+        curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2) == CURLE_OK &&
+        curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 1L) == CURLE_OK &&
+        curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 2L) == CURLE_OK;
     if (fine && request->ca_file != NULL) { /* this one and no other */
         fine = curl_easy_setopt(easy, CURLOPT_CAINFO, request->ca_file) == CURLE_OK &&
                curl_easy_setopt(easy, CURLOPT_CAPATH, NULL) == CURLE_OK;

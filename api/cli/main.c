@@ -3,7 +3,9 @@
 #include "api/cli/print.h"
 #include "appliance/base/json.h"
 
-#define ARENA_MAX ((size_t)2 << 30) /* an export of the largest kind is looked at whole; memory grows as needed only */
+#define ARENA_MAX                                                                                      \
+    ((size_t)2 << 30) /* an export of the largest kind is looked at whole; memory grows as needed only \
+                       */
 #define RUN_LIMIT_MS (24 * 3600 * 1000)
 
 static struct fault op_large(struct op **ret_op)

@@ -71,7 +71,8 @@ static const struct flag *find_flag(const struct command *command, const char *n
 {
     for (size_t i = 0; command != NULL && i < command->flag_count; i++) {
         const struct flag *flag = &command->flags[i];
-        if (letter ? len == 1 && flag->letter == *name : strlen(flag->name) == len && strncmp(flag->name, name, len) == 0) {
+        if (letter ? len == 1 && flag->letter == *name
+                   : strlen(flag->name) == len && strncmp(flag->name, name, len) == 0) {
             return flag;
         }
     }
@@ -84,8 +85,8 @@ struct arguments {
 };
 
 /* "--name=value" has it already; else the next argument is it. */
-static struct fault take_value(struct cli *cli, struct arguments *arguments, const char *option, const char *inline_value,
-                               const char **ret_value)
+static struct fault take_value(struct cli *cli, struct arguments *arguments, const char *option,
+                               const char *inline_value, const char **ret_value)
 {
     if (inline_value != NULL) {
         *ret_value = inline_value;
@@ -113,7 +114,8 @@ static struct fault store_flag(struct cli *cli, const struct flag *flag, const c
     return OK;
 }
 
-static struct fault read_option(struct cli *cli, struct arguments *arguments, const struct global *globals, size_t count)
+static struct fault read_option(struct cli *cli, struct arguments *arguments, const struct global *globals,
+                                size_t count)
 {
     const char *option = arguments->argv[arguments->at];
     bool letter = option[1] != '-';
@@ -281,6 +283,23 @@ static struct fault settle(struct cli *cli)
     return read_token(cli);
 }
 
+static struct fault no_command(struct cli *cli)
+{
+    size_t count = 0;
+    const struct command *commands = commands_all(&count);
+    if (cli->argument_count == 0) {
+        return op_fail(cli->op, FAULT(BAD_ARGUMENT), "no command; see svc-cli --help");
+    }
+    const char *word = cli->arguments[0];
+    for (size_t i = 0; i < count; i++) {
+        if (strncmp(commands[i].words, word, strlen(word)) == 0 && commands[i].words[strlen(word)] == ' ') {
+            return op_fail(cli->op, FAULT(BAD_ARGUMENT), "%s%s%s: no such command; see svc-cli %s --help", word,
+                           cli->argument_count > 1 ? " " : "", cli->argument_count > 1 ? cli->arguments[1] : "", word);
+        }
+    }
+    return op_fail(cli->op, FAULT(BAD_ARGUMENT), "%s: no such command; see svc-cli --help", word);
+}
+
 struct fault options_read(struct cli *cli, int argc, char **argv)
 {
     const struct global globals[] = {
@@ -299,9 +318,7 @@ struct fault options_read(struct cli *cli, int argc, char **argv)
         return OK;
     }
     if (cli->command == NULL) {
-        return cli->argument_count == 0
-                   ? op_fail(cli->op, FAULT(BAD_ARGUMENT), "no command; see svc-cli --help")
-                   : op_fail(cli->op, FAULT(BAD_ARGUMENT), "%s: no such command; see svc-cli --help", cli->arguments[0]);
+        return no_command(cli);
     }
     TRY(check_command(cli));
     return settle(cli);

@@ -16,8 +16,8 @@ void hint(const char *format, ...) PRINTF(1, 2);
 
 enum column_kind {
     COLUMN_TEXT,
-    COLUMN_TIME,  /* to the second */
-    COLUMN_LIST,  /* an array of texts, with commas */
+    COLUMN_TIME, /* to the second */
+    COLUMN_LIST, /* an array of texts, with commas */
     COLUMN_YESNO,
 };
 struct column {

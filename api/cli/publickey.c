@@ -66,13 +66,13 @@ static bool verifies(EVP_PKEY *key, int padding, const char *hash, struct span d
 {
     CLEANUP(EVP_PKEY_CTX_freep) EVP_PKEY_CTX *ctx = EVP_PKEY_CTX_new_from_pkey(crypto_context(), key, NULL);
     CLEANUP(EVP_MD_freep) EVP_MD *md = EVP_MD_fetch(crypto_context(), hash, NULL);
-    bool good = ctx != NULL && md != NULL && EVP_PKEY_verify_init(ctx) == 1 &&
-                (padding == 0 || EVP_PKEY_CTX_set_rsa_padding(ctx, padding) == 1) &&
-                EVP_PKEY_CTX_set_signature_md(ctx, md) == 1 &&
-                (padding != RSA_PKCS1_PSS_PADDING ||
-                 (EVP_PKEY_CTX_set_rsa_mgf1_md(ctx, md) == 1 &&
-                  EVP_PKEY_CTX_set_rsa_pss_saltlen(ctx, RSA_PSS_SALTLEN_DIGEST) == 1)) &&
-                EVP_PKEY_verify(ctx, signature.at, signature.len, digest.at, digest.len) == 1;
+    bool good =
+        ctx != NULL && md != NULL && EVP_PKEY_verify_init(ctx) == 1 &&
+        (padding == 0 || EVP_PKEY_CTX_set_rsa_padding(ctx, padding) == 1) &&
+        EVP_PKEY_CTX_set_signature_md(ctx, md) == 1 &&
+        (padding != RSA_PKCS1_PSS_PADDING || (EVP_PKEY_CTX_set_rsa_mgf1_md(ctx, md) == 1 &&
+                                              EVP_PKEY_CTX_set_rsa_pss_saltlen(ctx, RSA_PSS_SALTLEN_DIGEST) == 1)) &&
+        EVP_PKEY_verify(ctx, signature.at, signature.len, digest.at, digest.len) == 1;
     char reason[256];
     crypto_last_error(reason, sizeof(reason));
     return good;
@@ -101,7 +101,8 @@ struct fault public_key_verify(struct op *op, EVP_PKEY *key, const char *scheme,
         }
     }
     if (!tried) {
-        return op_fail(op, FAULT(BAD_ARGUMENT), "this key does not go with the scheme: ecdsa for an EC key, "
+        return op_fail(op, FAULT(BAD_ARGUMENT),
+                       "this key does not go with the scheme: ecdsa for an EC key, "
                        "rsa-pkcs1v15 or rsa-pss for an RSA key");
     }
     return op_fail(op, FAULT(SIGNATURE_INVALID),

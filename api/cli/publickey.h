@@ -9,8 +9,8 @@
 /* PEM or DER; a public key (PKIX) or a certificate. BAD_ARGUMENT. The caller frees it. */
 struct fault public_key_parse(struct op *op, struct span bytes, EVP_PKEY **ret_key);
 
-/* "ecdsa", "rsa-pkcs1v15" or "rsa-pss" (salt as long as the digest). NULL `scheme` = whatever goes with the key, for RSA
- * either. SIGNATURE_INVALID, or BAD_ARGUMENT when key and scheme do not go together. */
+/* "ecdsa", "rsa-pkcs1v15" or "rsa-pss" (salt as long as the digest). NULL `scheme` = whatever goes with the key, for
+ * RSA either. SIGNATURE_INVALID, or BAD_ARGUMENT when key and scheme do not go together. */
 struct fault public_key_verify(struct op *op, EVP_PKEY *key, const char *scheme, const char *hash, struct span digest,
                                struct span signature, const char **ret_scheme);
 /* "EC P-256", "RSA 3072". */

@@ -16,7 +16,8 @@ struct fault view_of(struct op *op, struct span bytes, struct view *ret_view)
     return OK;
 }
 
-/* The length of the value in front. Canonical text is well-formed and has no blanks, so this needs no care for either. */
+/* The length of the value in front. Canonical text is well-formed and has no blanks, so this needs no care for either.
+ */
 static size_t value_len(struct span json)
 {
     size_t at = 0, depth = 0;

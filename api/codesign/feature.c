@@ -15,10 +15,10 @@ const struct metric codesign_metrics[2] = {
     },
 };
 
-#define REQUEST_FIELDS                                                                   \
-    JIN_TEXT(struct codesign_body, key_id, JIN_REQUIRED, 1, 64),                         \
+#define REQUEST_FIELDS                                                                     \
+    JIN_TEXT(struct codesign_body, key_id, JIN_REQUIRED, 1, 64),                           \
         JIN_TEXT(struct codesign_body, artifact_type, JIN_REQUIRED, 1, ARTIFACT_TYPE_MAX), \
-        JIN_BASE64(struct codesign_body, digest, JIN_REQUIRED, 0, 1024),                 \
+        JIN_BASE64(struct codesign_body, digest, JIN_REQUIRED, 0, 1024),                   \
         JIN_TEXT(struct codesign_body, signature_scheme, JIN_OPTIONAL, 1, 32)
 
 static const struct jin_field preview_fields[] = { REQUEST_FIELDS };

@@ -25,8 +25,8 @@ struct codesign_request {
     enum sign_scheme scheme;
     const char *principal;
 };
-const char *codesign_scheme_text(enum sign_scheme scheme);                   /* "" for NONE */
-enum sign_scheme codesign_scheme_parse(const char *text);                    /* NONE when it is not one */
+const char *codesign_scheme_text(enum sign_scheme scheme); /* "" for NONE */
+enum sign_scheme codesign_scheme_parse(const char *text);  /* NONE when it is not one */
 /* NULL gives the key's default. JSON_FIELD when the key cannot do it. */
 struct fault codesign_scheme_choose(struct op *op, const char *text, enum key_algorithm algorithm,
                                     enum sign_scheme *ret_scheme);
@@ -47,7 +47,8 @@ struct codesign_body {
     struct span digest;
 };
 /* Checks the body and reads the key. KEY_NOT_FOUND, KEY_STATE, DIGEST_LENGTH, JSON_FIELD. */
-struct fault codesign_plan_make(struct request *request, const struct codesign_body *body, struct codesign_plan *ret_plan);
+struct fault codesign_plan_make(struct request *request, const struct codesign_body *body,
+                                struct codesign_plan *ret_plan);
 
 /* The command that is sealed, in canonical JSON; its additional authenticated data; a keyed digest of it, by which a
  * repeated request is known to be the same one; and reading it back. */

@@ -4,9 +4,9 @@
 #define LOOK_EVERY_NS (250 * NS_PER_MS)
 #define ANSWER_NS     (200 * NS_PER_MS) /* of the operation's deadline, kept for the answer */
 
-#define COLUMNS                                                                                              \
-    "operation_id, key_id, artifact_type, signature_scheme, principal, request_fingerprint,"                 \
-    " command_fingerprint, transparency_destination, state, failure_code, algorithm, digest, signature,"     \
+#define COLUMNS                                                                                          \
+    "operation_id, key_id, artifact_type, signature_scheme, principal, request_fingerprint,"             \
+    " command_fingerprint, transparency_destination, state, failure_code, algorithm, digest, signature," \
     " created_us, ended_us, made_seq FROM svc.codesign_operations "
 
 static const struct sql SQL_OPERATION = { "codesign_operation", "SELECT " COLUMNS "WHERE operation_id = $1", 1 };
@@ -22,7 +22,8 @@ static struct fault copy_text(struct op *op, const struct rows *rows, size_t row
     return rows_null(rows, row, column) ? OK : arena_text(op->arena, span_text(rows_text(rows, row, column)), ret_text);
 }
 
-static struct fault read_row(struct op *op, const struct rows *rows, size_t row, struct codesign_operation *ret_operation)
+static struct fault read_row(struct op *op, const struct rows *rows, size_t row,
+                             struct codesign_operation *ret_operation)
 {
     struct codesign_operation made = {
         .created = rows_int(rows, row, 13),

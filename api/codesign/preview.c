@@ -113,7 +113,8 @@ static struct fault check_body(struct op *op, const struct codesign_body *body)
 {
     if (body->digest.len != SHA256_LEN) {
         return op_fail_field(op, FAULT(DIGEST_LENGTH), "/digest",
-                             "digest must be the base64 of exactly 32 bytes (SHA-256), these are %zu", body->digest.len);
+                             "digest must be the base64 of exactly 32 bytes (SHA-256), these are %zu",
+                             body->digest.len);
     }
     for (const unsigned char *c = (const unsigned char *)body->artifact_type; *c != '\0'; c++) {
         if (*c < ' ' || *c == 0x7f) {
@@ -135,20 +136,23 @@ static struct fault find_key(struct op *op, struct services *services, const cha
     bool wrong_purpose = !FAULTED(fault) && ret_key->ref.purpose != KEY_PURPOSE_CODESIGN;
     if (fault.code == FAULT_BAD_ARGUMENT || fault.code == FAULT_KEY_NOT_FOUND || wrong_purpose) {
         op->note = (struct fault_note){ 0 };
-        return op_fail_field(op, FAULT(KEY_NOT_FOUND), "/key_id", "no such code-signing key: list them with "
-                                                                  "GET /api/v1/keys?purpose=codesign");
+        return op_fail_field(op, FAULT(KEY_NOT_FOUND), "/key_id",
+                             "no such code-signing key: list them with "
+                             "GET /api/v1/keys?purpose=codesign");
     }
     return fault;
 }
 
-struct fault codesign_plan_make(struct request *request, const struct codesign_body *body, struct codesign_plan *ret_plan)
+struct fault codesign_plan_make(struct request *request, const struct codesign_body *body,
+                                struct codesign_plan *ret_plan)
 {
     struct op *op = request->op;
     struct codesign_plan plan = { 0 };
     TRY(check_body(op, body));
     TRY(find_key(op, request->services, body->key_id, &plan.key));
     if (strcmp(plan.key.state, "active") != 0) {
-        return op_fail_field(op, FAULT(KEY_STATE), "/key_id", "the key is %s and signs nothing any more", plan.key.state);
+        return op_fail_field(op, FAULT(KEY_STATE), "/key_id", "the key is %s and signs nothing any more",
+                             plan.key.state);
     }
     plan.request = (struct codesign_request){
         .key_id = plan.key.ref.id,

@@ -18,7 +18,8 @@ static const struct sql SQL_SIGNED = {
 };
 static const struct sql SQL_COMPLETED = {
     "codesign_completed",
-    "UPDATE svc.codesign_operations SET state = 'completed', ended_us = $2 WHERE operation_id = $1 AND state = 'signed'",
+    "UPDATE svc.codesign_operations SET state = 'completed', ended_us = $2 WHERE operation_id = $1 AND state = "
+    "'signed'",
     2,
 };
 static const struct sql SQL_FAILED = {
@@ -29,8 +30,8 @@ static const struct sql SQL_FAILED = {
 };
 
 struct commanded_data {
-    const char *operation_id, *key_id, *artifact_type, *signature_scheme, *request_fingerprint,
-        *command_fingerprint, *transparency_destination;
+    const char *operation_id, *key_id, *artifact_type, *signature_scheme, *request_fingerprint, *command_fingerprint,
+        *transparency_destination;
     struct span sealed_command;
 };
 static const struct jin_field commanded_fields[] = {

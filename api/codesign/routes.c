@@ -52,8 +52,11 @@ static struct fault same_request(struct request *request, const struct codesign_
     const struct codesign_command command = {
         .operation_id = op->command_id,
         .tenant = op->tenant,
-        .request = { .artifact_type = body->artifact_type, .digest = body->digest, .principal = op->principal.subject,
-                     .key_id = operation->key_id, .scheme = scheme },
+        .request = { .artifact_type = body->artifact_type,
+                     .digest = body->digest,
+                     .principal = op->principal.subject,
+                     .key_id = operation->key_id,
+                     .scheme = scheme },
     };
     char fingerprint[FINGERPRINT_LEN + 1];
     TRY(codesign_command_fingerprint(&command, secret_span(request->services->fingerprint_key), fingerprint));
@@ -156,9 +159,10 @@ static struct fault failed(struct op *op, const struct codesign_operation *opera
             fault.code = own[i];
         }
     }
-    return op_fail(op, fault,
-                   "signing ended with %s and nothing was signed: make a new preview, and sign with a new Idempotency-Key",
-                   operation->failure_code);
+    return op_fail(
+        op, fault,
+        "signing ended with %s and nothing was signed: make a new preview, and sign with a new Idempotency-Key",
+        operation->failure_code);
 }
 
 struct fault route_sign(struct request *request)
@@ -213,8 +217,9 @@ struct fault route_operation_get(struct request *request)
         fault = codesign_operation_get(request->op, request->services, id, &operation);
     }
     if (fault.code == FAULT_BAD_ARGUMENT || fault.code == FAULT_NOT_FOUND) {
-        return op_fail(request->op, FAULT(NOT_FOUND), "no such operation: list them with "
-                                                      "GET /api/v1/code-signing/operations");
+        return op_fail(request->op, FAULT(NOT_FOUND),
+                       "no such operation: list them with "
+                       "GET /api/v1/code-signing/operations");
     }
     TRY(fault);
     struct jout jout;
@@ -239,7 +244,8 @@ static struct fault read_filter(struct request *request, const struct page *page
         known = strcmp(states[i], filter.state) == 0;
     }
     if (!known) {
-        return op_fail_field(request->op, FAULT(QUERY), "state", "state must be commanded, signed, completed or failed");
+        return op_fail_field(request->op, FAULT(QUERY), "state",
+                             "state must be commanded, signed, completed or failed");
     }
     *ret_filter = filter;
     return OK;

@@ -2,7 +2,7 @@
 
 #include "api/keys/seal.h"
 
-#define EVENT_MAX  ((size_t)32 << 10)
+#define EVENT_MAX ((size_t)32 << 10)
 
 struct command_payload {
     const char *operation_id;
@@ -14,8 +14,8 @@ static const struct jin_field payload_fields[] = {
 };
 
 /* Opens the command and believes nothing of it that its place does not confirm. */
-static struct fault open_command(struct op *op, struct services *services, const struct outbox_item *item, struct uuid id,
-                                 struct codesign_command *ret_command)
+static struct fault open_command(struct op *op, struct services *services, const struct outbox_item *item,
+                                 struct uuid id, struct codesign_command *ret_command)
 {
     CLEANUP(buf_free) struct buf aad = BUF_INIT(1024);
     CLEANUP(buf_free) struct buf plain = BUF_INIT(SEALED_COMMAND_MAX);

@@ -5,10 +5,10 @@
 
 #include <stdio.h>
 
-#define COMMAND_MS   60000
-#define OUT_MAX      ((size_t)4 << 20)
-#define LIST_PAGE    200
-#define TTL_DEFAULT  "720h"
+#define COMMAND_MS  60000
+#define OUT_MAX     ((size_t)4 << 20)
+#define LIST_PAGE   200
+#define TTL_DEFAULT "720h"
 
 struct options {
     const char *word, *target; /* "create", and the argument that is no option */
@@ -18,11 +18,12 @@ struct options {
     bool json;
 };
 
-static const char usage[] = "usage: token create --subject S --role R [--role R ...] [--ttl 720h] [--tenant T] [--json]\n"
-                            "       token list [--tenant T] [--subject S] [--json]\n"
-                            "       token revoke ID --reason TEXT [--tenant T] [--json]\n"
-                            "       tenant create ID [--json]\n"
-                            "       tenant list [--json]\n";
+static const char usage[] =
+    "usage: token create --subject S --role R [--role R ...] [--ttl 720h] [--tenant T] [--json]\n"
+    "       token list [--tenant T] [--subject S] [--json]\n"
+    "       token revoke ID --reason TEXT [--tenant T] [--json]\n"
+    "       tenant create ID [--json]\n"
+    "       tenant list [--json]\n";
 
 static int refuse_usage(const char *what, const char *argument)
 {
@@ -88,29 +89,24 @@ static int print_out(const struct buf *out)
     return fwrite(out->at, 1, out->len, stdout) == out->len && fflush(stdout) == 0 ? 0 : 1;
 }
 
-static struct fault print_token_json(const struct op *op, const struct token_request *wanted,
-                                     const struct token_issued *token, struct buf *out)
+static struct fault print_token(const struct op *op, const struct token_request *wanted,
+                                const struct token_issued *token, bool json, struct buf *out)
 {
-    struct jout jout;
-    jout_init(&jout, out);
-    jout_object(&jout);
-    jout_key_text(&jout, "token_id", token->id.text);
-    jout_key_text(&jout, "token", token->text);
-    jout_key_text(&jout, "tenant_id", op->tenant.text);
-    jout_key_text(&jout, "subject", wanted->subject);
-    jout_key(&jout, "roles");
-    jout_array(&jout);
-    for (size_t i = 0; i < wanted->role_count; i++) {
-        jout_text(&jout, wanted->roles[i]);
+    if (json) {
+        struct jout jout;
+        jout_init(&jout, out);
+        token_print_issued(&jout, op->tenant, wanted, token);
+        TRY(jout_end(&jout));
+        return buf_text(out, "\n");
     }
-    jout_array_end(&jout);
-    jout_key_time(&jout, "expires_at", token->expires);
-    jout_object_end(&jout);
-    TRY(jout_end(&jout));
-    return buf_text(out, "\n");
+    char expires[RFC3339_MAX];
+    rfc3339_print(token->expires, expires);
+    return buf_printf(out, "%s\ntoken %s of %s in tenant %s, until %s; it is not shown again\n", token->text,
+                      token->id.text, wanted->subject, op->tenant.text, expires);
 }
 
-static struct fault create_token(struct op *op, struct services *services, const struct options *options, struct buf *out)
+static struct fault create_token(struct op *op, struct services *services, const struct options *options,
+                                 struct buf *out)
 {
     struct token_issued token = { 0 };
     int64_t ttl_ns = 0;
@@ -130,12 +126,7 @@ static struct fault create_token(struct op *op, struct services *services, const
         .ttl_s = ttl_ns / NS_PER_S,
     };
     TRY(identity_token_issue(op, services, &wanted, &token));
-    char expires[RFC3339_MAX];
-    rfc3339_print(token.expires, expires);
-    struct fault fault = options->json
-                             ? print_token_json(op, &wanted, &token, out)
-                             : buf_printf(out, "%s\ntoken %s of %s in tenant %s, until %s; it is not shown again\n",
-                                          token.text, token.id.text, wanted.subject, op->tenant.text, expires);
+    struct fault fault = print_token(op, &wanted, &token, options->json, out);
     secret_wipe(&token, sizeof(token));
     return fault;
 }
@@ -153,10 +144,13 @@ static struct fault print_row(struct buf *out, struct jout *jout, const struct t
                       row->roles);
 }
 
-static struct fault list_tokens(struct op *op, struct services *services, const struct options *options, struct buf *out)
+static struct fault list_tokens(struct op *op, struct services *services, const struct options *options,
+                                struct buf *out)
 {
     struct jout jout;
-    struct token_filter filter = { .subject = options->subject, .before_us = INT64_MAX, .before_id = "", .limit = LIST_PAGE };
+    struct token_filter filter = {
+        .subject = options->subject, .before_us = INT64_MAX, .before_id = "", .limit = LIST_PAGE
+    };
     utc_us now = clock_utc();
     jout_init(&jout, out);
     if (options->json) {
@@ -181,7 +175,8 @@ static struct fault list_tokens(struct op *op, struct services *services, const 
     return OK;
 }
 
-static struct fault revoke_token(struct op *op, struct services *services, const struct options *options, struct buf *out)
+static struct fault revoke_token(struct op *op, struct services *services, const struct options *options,
+                                 struct buf *out)
 {
     struct uuid id;
     struct token_row row;
@@ -196,13 +191,15 @@ static struct fault revoke_token(struct op *op, struct services *services, const
     return options->json ? buf_text(out, "\n") : OK;
 }
 
-static struct fault create_tenant(struct op *op, struct services *services, const struct options *options, struct buf *out)
+static struct fault create_tenant(struct op *op, struct services *services, const struct options *options,
+                                  struct buf *out)
 {
     TRY(identity_tenant_ensure(op, services, op->tenant));
     return buf_printf(out, options->json ? "{\"tenant_id\":\"%s\"}\n" : "tenant %s\n", op->tenant.text);
 }
 
-static struct fault list_tenants(struct op *op, struct services *services, const struct options *options, struct buf *out)
+static struct fault list_tenants(struct op *op, struct services *services, const struct options *options,
+                                 struct buf *out)
 {
     struct tenant_id *tenants = NULL;
     size_t count = 0;
@@ -248,8 +245,9 @@ int identity_command_token(int argc, char **argv, struct services *services)
         return code;
     }
     if (strcmp(options.word, "create") == 0 && options.target == NULL) {
-        return options.subject == NULL || options.role_count == 0 ? refuse_usage("--subject and --role are needed", NULL)
-                                                                  : run(services, &options, options.tenant, create_token);
+        return options.subject == NULL || options.role_count == 0
+                   ? refuse_usage("--subject and --role are needed", NULL)
+                   : run(services, &options, options.tenant, create_token);
     }
     if (strcmp(options.word, "list") == 0 && options.target == NULL) {
         return run(services, &options, options.tenant, list_tokens);

@@ -1,7 +1,7 @@
 /*
- * The local commands over tenants and tokens, for the machine's operator: no HTTP, no bearer token, the stores directly.
- * argv[0] is "token" or "tenant". Result on stdout (a table, or JSON with --json), one line on stderr when refused;
- * returns the exit code: 0, 1 failed, 2 refused.
+ * The local commands over tenants and tokens, for the machine's operator: no HTTP, no bearer token, the stores
+ * directly. argv[0] is "token" or "tenant". Result on stdout (a table, or JSON with --json), one line on stderr when
+ * refused; returns the exit code: 0, 1 failed, 2 refused.
  *
  *   token create --subject S --role R [--role R ...] [--ttl 720h] [--tenant T] [--json]     prints the token, once
  *   token list [--tenant T] [--subject S] [--json]

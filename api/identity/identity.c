@@ -66,7 +66,8 @@ static struct fault refuse(struct op *op)
     return op_fail(op, FAULT(UNAUTHENTICATED), "send a valid token: Authorization: Bearer svc_...");
 }
 
-static struct fault look_up(struct op *op, const struct identity *identity, struct store *store, struct verified *verified)
+static struct fault look_up(struct op *op, const struct identity *identity, struct store *store,
+                            struct verified *verified)
 {
     CLEANUP(tx_rollbackp) struct tx *tx = NULL;
     CLEANUP(rows_freep) struct rows *rows = NULL;

@@ -2,9 +2,9 @@
  * Tenants and tokens as a feature: events of the lanes "tenants" and "identity", their read model, the routes under
  * /api/v1/tokens.
  *
- * Who may grant what: a holder of tokens:write may give a role whose permissions it holds all itself. Only a caller with
- * the role "admin" may give others, since giving access is what that role is for; each grant is an audit record with
- * its issuer. The role "admin" itself comes from an admin only.
+ * Who may grant what: a holder of tokens:write may give a role whose permissions it holds all itself. Only a caller
+ * with the role "admin" may give others, since giving access is what that role is for; each grant is an audit record
+ * with its issuer. The role "admin" itself comes from an admin only.
  */
 #ifndef API_IDENTITY_IDENTITY_FEATURE_H
 #define API_IDENTITY_IDENTITY_FEATURE_H

@@ -69,6 +69,9 @@ struct fault token_list(struct op *op, struct store *store, const struct token_f
 struct fault tenant_known(struct op *op, struct store *store, bool *ret_known);
 /* One token as a JSON object. */
 void token_print(struct jout *jout, const struct token_row *row, utc_us now);
+/* A token just made, with its text: the answer is a secret. */
+void token_print_issued(struct jout *jout, struct tenant_id tenant, const struct token_request *wanted,
+                        const struct token_issued *token);
 
 struct fault project_tenant_created(struct projection *projection, const struct event_view *event);
 struct fault project_token_issued(struct projection *projection, const struct event_view *event);

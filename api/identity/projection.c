@@ -7,7 +7,8 @@ static const struct sql SQL_TENANT_CREATED = {
 };
 static const struct sql SQL_TOKEN_ISSUED = {
     "identity_token_issued",
-    "INSERT INTO svc.tokens (tenant_id, token_id, token_hash, last4, subject, roles, created_us, created_by, expires_us)"
+    "INSERT INTO svc.tokens (tenant_id, token_id, token_hash, last4, subject, roles, created_us, created_by, "
+    "expires_us)"
     " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING",
     9,
 };
@@ -42,7 +43,8 @@ static const struct jin_field revoked_fields[] = {
 
 struct fault project_tenant_created(struct projection *projection, const struct event_view *event)
 {
-    const struct sql_arg args[] = { SQL_TEXT(event->tenant.text), SQL_INT(event->time), SQL_TEXT(event->actor_subject) };
+    const struct sql_arg args[] = { SQL_TEXT(event->tenant.text), SQL_INT(event->time),
+                                    SQL_TEXT(event->actor_subject) };
     return tx_queue(projection_tx(projection), &SQL_TENANT_CREATED, args, COUNT_OF(args));
 }
 
@@ -63,8 +65,8 @@ struct fault project_token_issued(struct projection *projection, const struct ev
     TRY(jin_decode(op, event->data, issued_fields, COUNT_OF(issued_fields), &data));
     TRY(join_roles(op, &data.roles, &roles));
     const struct sql_arg args[] = {
-        SQL_TEXT(event->tenant.text), SQL_TEXT(data.token_id), SQL_BYTES(data.token_hash),
-        SQL_TEXT(data.last4),         SQL_TEXT(data.subject),  SQL_TEXT(roles),
+        SQL_TEXT(event->tenant.text), SQL_TEXT(data.token_id),        SQL_BYTES(data.token_hash),
+        SQL_TEXT(data.last4),         SQL_TEXT(data.subject),         SQL_TEXT(roles),
         SQL_INT(event->time),         SQL_TEXT(event->actor_subject), SQL_INT(data.expires_at),
     };
     return tx_queue(projection_tx(projection), &SQL_TOKEN_ISSUED, args, COUNT_OF(args));

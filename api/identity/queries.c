@@ -14,7 +14,8 @@ static const struct sql SQL_TOKENS = {
     6,
 };
 
-static struct fault text_or_null(struct op *op, const struct rows *rows, size_t row, size_t column, const char **ret_text)
+static struct fault text_or_null(struct op *op, const struct rows *rows, size_t row, size_t column,
+                                 const char **ret_text)
 {
     return rows_null(rows, row, column) ? OK : arena_text(op->arena, span_text(rows_text(rows, row, column)), ret_text);
 }
@@ -57,7 +58,9 @@ struct fault token_list(struct op *op, struct store *store, const struct token_f
     CLEANUP(rows_freep) struct rows *rows = NULL;
     const struct sql_arg args[] = {
         filter->subject != NULL ? SQL_TEXT(filter->subject) : SQL_NONE,
-        SQL_INT(filter->active == TOKEN_ANY ? 0 : filter->active == TOKEN_ACTIVE ? 1 : 2),
+        SQL_INT(filter->active == TOKEN_ANY      ? 0
+                : filter->active == TOKEN_ACTIVE ? 1
+                                                 : 2),
         SQL_INT(clock_utc()),
         SQL_INT(filter->before_us),
         SQL_TEXT(filter->before_id),
@@ -99,5 +102,23 @@ void token_print(struct jout *jout, const struct token_row *row, utc_us now)
         jout_key_text(jout, "revoked_by", row->revoked_by);
         jout_key_text(jout, "revoke_reason", row->revoke_reason);
     }
+    jout_object_end(jout);
+}
+
+void token_print_issued(struct jout *jout, struct tenant_id tenant, const struct token_request *wanted,
+                        const struct token_issued *token)
+{
+    jout_object(jout);
+    jout_key_text(jout, "token_id", token->id.text);
+    jout_key_text(jout, "token", token->text);
+    jout_key_text(jout, "tenant_id", tenant.text);
+    jout_key_text(jout, "subject", wanted->subject);
+    jout_key(jout, "roles");
+    jout_array(jout);
+    for (size_t i = 0; i < wanted->role_count; i++) {
+        jout_text(jout, wanted->roles[i]);
+    }
+    jout_array_end(jout);
+    jout_key_time(jout, "expires_at", token->expires);
     jout_object_end(jout);
 }

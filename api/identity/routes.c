@@ -3,29 +3,8 @@
 #include "api/page.h"
 #include "appliance/base/secret.h"
 
-#define ANSWER_MAX      ((size_t)256 << 10)
-#define TTL_DEFAULT_S   (30 * 86400)
-
-static struct fault print_created(struct request *request, const struct token_request *wanted,
-                                  const struct token_issued *token, struct buf *out)
-{
-    struct jout jout;
-    jout_init(&jout, out);
-    jout_object(&jout);
-    jout_key_text(&jout, "token_id", token->id.text);
-    jout_key_text(&jout, "token", token->text);
-    jout_key_text(&jout, "tenant_id", request->op->tenant.text);
-    jout_key_text(&jout, "subject", wanted->subject);
-    jout_key(&jout, "roles");
-    jout_array(&jout);
-    for (size_t i = 0; i < wanted->role_count; i++) {
-        jout_text(&jout, wanted->roles[i]);
-    }
-    jout_array_end(&jout);
-    jout_key_time(&jout, "expires_at", token->expires);
-    jout_object_end(&jout);
-    return jout_end(&jout);
-}
+#define ANSWER_MAX    ((size_t)256 << 10)
+#define TTL_DEFAULT_S (30 * 86400)
 
 struct fault route_token_create(struct request *request)
 {
@@ -40,7 +19,10 @@ struct fault route_token_create(struct request *request)
     };
     TRY(identity_may_grant(request->op, request->services->identity, &wanted));
     TRY(identity_token_issue(request->op, request->services, &wanted, &token));
-    struct fault fault = print_created(request, &wanted, &token, &answer);
+    struct jout jout;
+    jout_init(&jout, &answer);
+    token_print_issued(&jout, request->op->tenant, &wanted, &token);
+    struct fault fault = jout_end(&jout);
     secret_wipe(&token, sizeof(token));
     TRY(fault);
     TRY(response_header(request, "Cache-Control", "no-store"));

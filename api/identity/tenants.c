@@ -2,8 +2,8 @@
 
 #define TENANTS_PER_READ 500
 
-static const struct sql SQL_TENANT_KNOWN = { "identity_tenant_known", "SELECT tenant_id FROM svc.tenants WHERE tenant_id = $1",
-                                             1 };
+static const struct sql SQL_TENANT_KNOWN = { "identity_tenant_known",
+                                             "SELECT tenant_id FROM svc.tenants WHERE tenant_id = $1", 1 };
 static const struct sql SQL_TENANTS = {
     "identity_tenants",
     "SELECT tenant_id FROM svc.tenants WHERE tenant_id > $1 ORDER BY tenant_id LIMIT $2",

@@ -11,7 +11,7 @@
 #define NONCE_LEN        12
 #define TAG_LEN          16
 #define WRAPPED_MAX      512
-#define DATA_KEYS        64           /* of all tenants, made here or opened; the oldest place is used again */
+#define DATA_KEYS        64 /* of all tenants, made here or opened; the oldest place is used again */
 #define DATA_KEY_LIFE_NS (3600 * NS_PER_S)
 #define DATA_KEY_USES    (UINT64_C(1) << 24) /* far from the 2^32 random nonces that NIST SP 800-38D 8.3 allows */
 #define SEAL_PLAIN_MAX   ((size_t)256 << 10)
@@ -204,7 +204,8 @@ static bool gcm_authenticate(struct gcm *gcm, bool sealing, struct span header, 
 }
 
 /* The nonce is drawn inside the module (no IV is given), as FIPS 140-3 IG C.H wants it for GCM. */
-static struct fault gcm_seal(const uint8_t *key, struct span header, struct span aad, struct span plain, struct buf *out)
+static struct fault gcm_seal(const uint8_t *key, struct span header, struct span aad, struct span plain,
+                             struct buf *out)
 {
     CLEANUP(gcm_clear) struct gcm gcm = { 0 };
     CLEANUP(buf_free) struct buf cipher = BUF_INIT(SEAL_PLAIN_MAX);

@@ -17,7 +17,8 @@
 /* Makes the tenant's seal key (at first) and a data key, so that the next keys_seal calls nobody. */
 struct fault keys_seal_prepare(struct op *op, struct services *services);
 /* Appends the sealed bytes. Scope: op's tenant. */
-struct fault keys_seal(struct op *op, struct services *services, struct span aad, struct span plain, struct buf *sealed);
+struct fault keys_seal(struct op *op, struct services *services, struct span aad, struct span plain,
+                       struct buf *sealed);
 /* Appends what was sealed. UNSEAL when tenant, aad or any byte differs. */
 struct fault keys_unseal(struct op *op, struct services *services, struct span aad, struct span sealed,
                          struct buf *plain);

@@ -53,7 +53,8 @@ static struct fault check_role(struct op *op, struct connection *connection, con
     if (unsafe[0] == '\0') {
         return OK;
     }
-    IGNORE(buf_printf(why, "database role %s %s: tenants would not be kept apart; use a plain login role\n", role, unsafe));
+    IGNORE(buf_printf(why, "database role %s %s: tenants would not be kept apart; use a plain login role\n", role,
+                      unsafe));
     return op_fail(op, FAULT(STORE_ROLE), "database role %s %s", role, unsafe);
 }
 
@@ -64,8 +65,10 @@ static struct fault check_tables(struct op *op, struct connection *connection, s
     if (rows_count(rows) == 0) {
         return OK;
     }
-    IGNORE(buf_printf(why, "table svc.%s has no forced row-level security: tenants would not be kept apart; run "
-                           "svc-api migrate, and look who changed it\n", rows_text(rows, 0, 0)));
+    IGNORE(buf_printf(why,
+                      "table svc.%s has no forced row-level security: tenants would not be kept apart; run "
+                      "svc-api migrate, and look who changed it\n",
+                      rows_text(rows, 0, 0)));
     return op_fail(op, FAULT(STORE_ROLE), "table svc.%s has no forced row-level security", rows_text(rows, 0, 0));
 }
 

@@ -24,7 +24,7 @@ struct connection {
     struct prepared_set prepared;
     struct buf scratch;
     struct fault early; /* of answers that were collected while queueing */
-    size_t queued, pending_count;
+    size_t pending_count;
     struct pending pending[PENDING_MAX];
 };
 
@@ -176,8 +176,7 @@ static void pending_add(struct connection *connection, enum pending_kind kind, s
 
 static struct fault send_sync(struct op *op, struct connection *connection)
 {
-    if (connection->pending_count == 0 ||
-        connection->pending[connection->pending_count - 1].kind == PENDING_SYNC) {
+    if (connection->pending_count == 0 || connection->pending[connection->pending_count - 1].kind == PENDING_SYNC) {
         return OK;
     }
     if (PQpipelineSync(connection->pg) != 1) {
@@ -190,7 +189,8 @@ static struct fault send_sync(struct op *op, struct connection *connection)
 static struct fault timed_out(struct op *op, struct connection *connection)
 {
     connection->broken = true;
-    return op_fail(op, FAULT(STORE_BUSY), "the database did not answer within the deadline: repeat the request as it is");
+    return op_fail(op, FAULT(STORE_BUSY),
+                   "the database did not answer within the deadline: repeat the request as it is");
 }
 
 static struct fault next_result(struct op *op, struct connection *connection, mono_ns deadline, PGresult **ret_result)
@@ -257,8 +257,8 @@ static struct fault collect(struct op *op, struct connection *connection, mono_n
     PGresult *last = NULL;
     struct fault fault = OK;
     for (size_t i = 0; i < connection->pending_count && !FAULTED(fault); i++) {
-        fault = collect_one(op, connection, &connection->pending[i], deadline, &first,
-                            ret_result != NULL ? &last : NULL);
+        fault =
+            collect_one(op, connection, &connection->pending[i], deadline, &first, ret_result != NULL ? &last : NULL);
     }
     connection->pending_count = 0;
     connection->early = OK;

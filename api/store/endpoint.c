@@ -104,7 +104,8 @@ static struct fault endpoint_finish(struct endpoint *endpoint, const char *user)
     return OK;
 }
 
-struct fault endpoint_new(const struct config *config, const char *user, struct buf *why, struct endpoint **ret_endpoint)
+struct fault endpoint_new(const struct config *config, const char *user, struct buf *why,
+                          struct endpoint **ret_endpoint)
 {
     CLEANUP(endpoint_freep) struct endpoint *made = NULL;
     TRY(mem_new(1, sizeof(*made), &made));

@@ -14,7 +14,8 @@
 
 /* Where and as whom to connect: keyword/value arrays for libpq. */
 struct endpoint;
-struct fault endpoint_new(const struct config *config, const char *user, struct buf *why, struct endpoint **ret_endpoint);
+struct fault endpoint_new(const struct config *config, const char *user, struct buf *why,
+                          struct endpoint **ret_endpoint);
 void endpoint_free(struct endpoint *endpoint);
 DEFINE_FREEP(struct endpoint, endpoint_free)
 const char *const *endpoint_keys(const struct endpoint *endpoint); /* NULL-terminated, as are the values */
@@ -27,11 +28,10 @@ void connection_close(struct connection *connection);
 DEFINE_FREEP(struct connection, connection_close)
 /* False once it failed, or when the server has hung up (one system call). */
 bool connection_alive(struct connection *connection);
-/* Adds one statement to what the next round trip sends. Sends early (without waiting for answers) when much is queued. */
+/* Adds one statement to what the next round trip sends. Sends early (without waiting for answers) when much is queued.
+ */
 struct fault connection_queue(struct op *op, struct connection *connection, const struct sql *sql,
                               const struct sql_arg *args, size_t count);
-/* Number of statements queued since the last connection_finish. */
-size_t connection_queued(const struct connection *connection);
 /* One round trip: sends, collects every answer until `deadline`. The first failing statement is the fault; the last
  * statement's result goes to *ret_result when it is not NULL. */
 struct fault connection_finish(struct op *op, struct connection *connection, mono_ns deadline, PGresult **ret_result);

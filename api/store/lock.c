@@ -25,7 +25,8 @@ static struct fault lock_ask(struct op *op, struct connection *connection, const
     return OK;
 }
 
-struct fault store_lock_try(struct op *op, struct store *store, int64_t key, struct store_lock **ret_lock, bool *ret_held)
+struct fault store_lock_try(struct op *op, struct store *store, int64_t key, struct store_lock **ret_lock,
+                            bool *ret_held)
 {
     struct store_lock *made = NULL;
     bool held = false;

@@ -2,13 +2,12 @@
 
 #define MIGRATE_MS 600000
 
-static const char bootstrap[] =
-    "CREATE SCHEMA IF NOT EXISTS svc;"
-    "CREATE TABLE IF NOT EXISTS svc.schema_migrations ("
-    " version bigint PRIMARY KEY,"
-    " name text NOT NULL,"
-    " sha256 text NOT NULL,"
-    " applied_at timestamptz NOT NULL DEFAULT now());";
+static const char bootstrap[] = "CREATE SCHEMA IF NOT EXISTS svc;"
+                                "CREATE TABLE IF NOT EXISTS svc.schema_migrations ("
+                                " version bigint PRIMARY KEY,"
+                                " name text NOT NULL,"
+                                " sha256 text NOT NULL,"
+                                " applied_at timestamptz NOT NULL DEFAULT now());";
 
 static const struct sql SQL_MIGRATE_LOCK = { "svc_migrate_lock", "SELECT pg_advisory_lock($1)", 1 };
 static const struct sql SQL_MIGRATE_BEGIN = { "svc_migrate_begin", "BEGIN", 0 };
@@ -35,8 +34,10 @@ struct fault migrations_compare(const struct rows *applied, const struct migrati
     for (size_t i = 0; i < count; i++) {
         if (row < rows_count(applied) && rows_int(applied, row, 0) == ours[i].version) {
             if (strcmp(rows_text(applied, row, 2), ours[i].sha256) != 0) {
-                IGNORE(buf_printf(why, "migration %s was applied with other content: this version and the database do "
-                                       "not belong together\n", ours[i].name));
+                IGNORE(buf_printf(why,
+                                  "migration %s was applied with other content: this version and the database do "
+                                  "not belong together\n",
+                                  ours[i].name));
                 return FAULT(STORE_SCHEMA);
             }
             row++;
@@ -45,7 +46,8 @@ struct fault migrations_compare(const struct rows *applied, const struct migrati
         }
     }
     if (row < rows_count(applied)) {
-        IGNORE(buf_printf(why, "the database has migration %s, which this version does not know: use the newer version\n",
+        IGNORE(buf_printf(why,
+                          "the database has migration %s, which this version does not know: use the newer version\n",
                           rows_text(applied, row, 1)));
         return FAULT(STORE_SCHEMA);
     }
@@ -67,10 +69,9 @@ static struct fault apply(struct op *op, struct connection *connection, const st
 {
     TRY(connection_run(op, connection, &SQL_MIGRATE_BEGIN, NULL, 0, op->deadline, NULL));
     TRY(connection_script(op, connection, migration->sql, op->deadline));
-    TRY(connection_queue(op, connection, &SQL_RECORD,
-                         (struct sql_arg[]){ SQL_INT(migration->version), SQL_TEXT(migration->name),
-                                             SQL_TEXT(migration->sha256) },
-                         3));
+    TRY(connection_queue(
+        op, connection, &SQL_RECORD,
+        (struct sql_arg[]){ SQL_INT(migration->version), SQL_TEXT(migration->name), SQL_TEXT(migration->sha256) }, 3));
     return connection_run(op, connection, &SQL_MIGRATE_COMMIT, NULL, 0, op->deadline, NULL);
 }
 

@@ -4,7 +4,8 @@
 
 #include <pthread.h>
 
-#define SETTLE_MS 1000 /* how long the leftovers of an abandoned transaction may take; then the connection is replaced */
+#define SETTLE_MS \
+    1000 /* how long the leftovers of an abandoned transaction may take; then the connection is replaced */
 
 /* Lives on the waiting thread's stack; linked while it waits. */
 struct waiter {

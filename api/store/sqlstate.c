@@ -87,7 +87,8 @@ struct fault store_fail_result(struct op *op, const PGresult *result)
     const char *table = PQresultErrorField(result, PG_DIAG_TABLE_NAME);
     const char *keep[5] = { NULL };
     size_t kept = 0;
-    static const int fields[] = { PG_DIAG_CONSTRAINT_NAME, PG_DIAG_TABLE_NAME, PG_DIAG_COLUMN_NAME, PG_DIAG_SCHEMA_NAME };
+    static const int fields[] = { PG_DIAG_CONSTRAINT_NAME, PG_DIAG_TABLE_NAME, PG_DIAG_COLUMN_NAME,
+                                  PG_DIAG_SCHEMA_NAME };
     for (size_t i = 0; i < COUNT_OF(fields); i++) {
         const char *name = PQresultErrorField(result, fields[i]);
         if (name != NULL) {
@@ -107,7 +108,8 @@ struct fault store_fail_connection(struct op *op, PGconn *pg, const char *doing)
     if (op == NULL || op->note.set) {
         return FAULT(STORE_UNAVAILABLE);
     }
-    struct fault fault = op_fail(op, FAULT(STORE_UNAVAILABLE), "the database cannot be reached: repeat the request later");
+    struct fault fault =
+        op_fail(op, FAULT(STORE_UNAVAILABLE), "the database cannot be reached: repeat the request later");
     (void)snprintf(op->note.sqlstate, sizeof(op->note.sqlstate), "08006");
     char masked[256];
     message_mask(pg != NULL ? PQerrorMessage(pg) : "no connection", NULL, masked, sizeof(masked));

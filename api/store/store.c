@@ -33,10 +33,8 @@ static bool pool_is_worker(enum store_pool pool)
 static unsigned pool_size(const struct config *config, enum store_pool pool)
 {
     const int64_t sizes[STORE_POOL_COUNT] = {
-        [STORE_REQUEST] = config->postgres_max_conns,
-        [STORE_PROBE] = config->postgres_probe_conns,
-        [STORE_RESERVED] = config->postgres_reserved_conns,
-        [STORE_BOOKKEEPING] = config->postgres_bookkeeping_conns,
+        [STORE_REQUEST] = config->postgres_max_conns,       [STORE_PROBE] = config->postgres_probe_conns,
+        [STORE_RESERVED] = config->postgres_reserved_conns, [STORE_BOOKKEEPING] = config->postgres_bookkeeping_conns,
         [STORE_LOCK] = config->postgres_lock_conns,
     };
     return (unsigned)sizes[pool];

@@ -61,32 +61,29 @@ DEFINE_FREEP(struct tx, tx_rollback)
 /* Another tenant within the same transaction: the projector only. */
 struct fault tx_set_tenant(struct tx *tx, struct tenant_id tenant);
 
-/* Before the first statement: the commit does not wait for the disk. Only for what can be had again from the event log
- * or by doing it again (projections, outbox leases), never for what must survive as told (claims, serials). */
-void tx_relax_durability(struct tx *tx);
-
 /* What these cost: BEGIN and the tenant travel with the first statement, so a transaction is one round trip for each
  * statement and one for the commit; a rollback is sent and not awaited, so what only reads may leave the commit out.
  * After a failed statement the transaction is over: every further call gives the same fault.
  *
  * Times are stored as BIGINT microseconds (utc_us); integers are int8, binary is bytea, flags are bool. Cast in the
- * statement where PostgreSQL would say otherwise (count(*) is int8 already). A result column of another type is a bug. */
+ * statement where PostgreSQL would say otherwise (count(*) is int8 already). A result column of another type is a bug.
+ */
 struct fault tx_query(struct tx *tx, const struct sql *sql, const struct sql_arg *args, size_t count,
                       struct rows **ret_rows);
 /* Without rows; ret_affected may be NULL. */
 struct fault tx_exec(struct tx *tx, const struct sql *sql, const struct sql_arg *args, size_t count,
                      int64_t *ret_affected);
 
-/* Like tx_exec, but nothing is awaited: the statement travels with the next one that is, and its failure is the fault of
- * that call (tx_commit at the latest). For many small writes in one round trip. */
+/* Like tx_exec, but nothing is awaited: the statement travels with the next one that is, and its failure is the fault
+ * of that call (tx_commit at the latest). For many small writes in one round trip. */
 struct fault tx_queue(struct tx *tx, const struct sql *sql, const struct sql_arg *args, size_t count);
 
 size_t rows_count(const struct rows *rows);
 bool rows_null(const struct rows *rows, size_t row, size_t column); /* a NULL reads as 0, false, "" or no bytes */
 int64_t rows_int(const struct rows *rows, size_t row, size_t column);
 bool rows_bool(const struct rows *rows, size_t row, size_t column);
-struct span rows_bytes(const struct rows *rows, size_t row, size_t column);   /* borrows from rows */
-const char *rows_text(const struct rows *rows, size_t row, size_t column);    /* borrows; NUL-terminated */
+struct span rows_bytes(const struct rows *rows, size_t row, size_t column); /* borrows from rows */
+const char *rows_text(const struct rows *rows, size_t row, size_t column);  /* borrows; NUL-terminated */
 void rows_free(struct rows *rows);
 DEFINE_FREEP(struct rows, rows_free)
 
@@ -96,7 +93,8 @@ DEFINE_FREEP(struct rows, rows_free)
 
 /* A session-level advisory lock on a connection of the LOCK pool, for leadership. held=false: somebody else has it. */
 struct store_lock;
-struct fault store_lock_try(struct op *op, struct store *store, int64_t key, struct store_lock **ret_lock, bool *ret_held);
+struct fault store_lock_try(struct op *op, struct store *store, int64_t key, struct store_lock **ret_lock,
+                            bool *ret_held);
 /* False when the connection, and with it the lock, is lost. */
 bool store_lock_alive(struct store_lock *lock);
 void store_lock_free(struct store_lock *lock);

@@ -16,14 +16,11 @@ static const struct sql SQL_SCOPE = {
 };
 static const struct sql SQL_TENANT = { "svc_tenant", "SELECT set_config('svc.tenant', $1, true)", 1 };
 
-static const struct sql SQL_RELAXED = { "svc_relaxed", "SELECT set_config('synchronous_commit', 'off', true)", 0 };
-
 struct tx {
     struct op *op;
     struct slot *slot;
     struct tenant_id tenant;
     int64_t statement_ns;
-    bool relaxed;
     bool begun;          /* BEGIN is queued or sent: it travels with the first statement */
     struct fault failed; /* sticky: the server has already rolled back */
 };
@@ -41,12 +38,6 @@ struct fault tx_begin(struct op *op, struct store *store, enum store_pool pool, 
     op->tx_open++;
     *ret_tx = made;
     return OK;
-}
-
-void tx_relax_durability(struct tx *tx)
-{
-    BUG_IF(tx->begun);
-    tx->relaxed = true;
 }
 
 static void tx_end(struct tx *tx)
@@ -76,9 +67,6 @@ static struct fault queue_begin(struct tx *tx)
     (void)snprintf(timeout, sizeof(timeout), "%d", statement_ms(tx));
     TRY(connection_queue(tx->op, tx->slot->connection, &SQL_BEGIN, NULL, 0));
     tx->begun = true;
-    if (tx->relaxed) {
-        TRY(connection_queue(tx->op, tx->slot->connection, &SQL_RELAXED, NULL, 0));
-    }
     return connection_queue(tx->op, tx->slot->connection, &SQL_SCOPE,
                             (struct sql_arg[]){ SQL_TEXT(tx->tenant.text), SQL_TEXT(timeout) }, 2);
 }
@@ -86,8 +74,9 @@ static struct fault queue_begin(struct tx *tx)
 static struct fault queue_statement(struct tx *tx, const struct sql *sql, const struct sql_arg *args, size_t count)
 {
     if (op_expired(tx->op)) {
-        return op_fail(tx->op, FAULT(STORE_BUSY), "the deadline passed while the database was in use: repeat the "
-                                                  "request as it is");
+        return op_fail(tx->op, FAULT(STORE_BUSY),
+                       "the deadline passed while the database was in use: repeat the "
+                       "request as it is");
     }
     if (!tx->begun) {
         TRY(queue_begin(tx));

@@ -218,7 +218,7 @@ static struct fault check_path(struct op *op, X509 *signer, STACK_OF(X509) * unt
         X509_STORE_CTX_set_purpose(ctx, X509_PURPOSE_TIMESTAMP_SIGN) != 1) {
         return refuse_openssl(op, "the path of its certificate could not be checked");
     }
-    (void)time;
+    X509_VERIFY_PARAM_set_time(X509_STORE_CTX_get0_param(ctx), (time_t)(time / US_PER_S));
     if (X509_verify_cert(ctx) != 1) {
         int error = X509_STORE_CTX_get_error(ctx);
         ERR_clear_error();

@@ -1,7 +1,7 @@
 /*
- * Policy files as a small tree: mappings, sequences and plain or quoted scalars, nothing else of YAML. Anchors, aliases,
- * tags, merge keys, a second document and doubled keys are refused with the line, so that what a reader sees is what is
- * read.
+ * Policy files as a small tree: mappings, sequences and plain or quoted scalars, nothing else of YAML. Anchors,
+ * aliases, tags, merge keys, a second document and doubled keys are refused with the line, so that what a reader sees
+ * is what is read.
  *
  *     struct yaml_node *root = NULL;
  *     TRY(yaml_tree_parse(arena, text, "roles.yaml", why, &root));
@@ -27,7 +27,8 @@ struct yaml_node {
     size_t count; /* of children */
 };
 
-/* The tree lives in `arena`. A file without a document (empty, only comments) is an empty mapping. CONFIG: `why` (if not NULL) gets "FILE:LINE: what". */
+/* The tree lives in `arena`. A file without a document (empty, only comments) is an empty mapping. CONFIG: `why` (if
+ * not NULL) gets "FILE:LINE: what". */
 struct fault yaml_tree_parse(struct arena *arena, struct span text, const char *file, struct buf *why,
                              struct yaml_node **ret_root);
 /* The member of a mapping; NULL when there is none, or `node` is NULL or no mapping. */

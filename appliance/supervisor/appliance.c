@@ -92,22 +92,20 @@ static struct fault provision(struct op *op, struct session *session)
     return postgres_provision(op, session->appliance->config);
 }
 
-/* `svc-api <word>` as the schema's owner. *ret_code is its exit code; what it had to say is on our stderr. */
-static struct fault run_as_owner(struct op *op, struct session *session, const char *word, const char *const *env,
-                                 int *ret_code)
+/* `svc-api <word>` as `user`. *ret_code is its exit code; what it had to say is on our stderr. */
+static struct fault run_api(struct op *op, struct session *session, const char *word, const char *user, int *ret_code)
 {
     const char *const words[] = { word, NULL };
     const char *const *argv = NULL;
     TRY(unit_argv(op, session->appliance, "svc-api", words, &argv));
-    return process_run(op, &(struct process_spec){ .argv = argv, .env = env, .user = POSTGRES_USER },
-                       (struct span){ 0 }, NULL, ret_code);
+    return process_run(op, &(struct process_spec){ .argv = argv, .user = user }, (struct span){ 0 }, NULL, ret_code);
 }
 
 static struct fault migrate(struct op *op, struct session *session)
 {
     int code = 0;
     for (int tries = 1; tries <= MIGRATE_TRIES; tries++) {
-        TRY(run_as_owner(op, session, "migrate", NULL, &code));
+        TRY(run_api(op, session, "migrate", POSTGRES_USER, &code));
         if (code == EXIT_FINE) {
             return OK;
         }
@@ -119,24 +117,16 @@ static struct fault migrate(struct op *op, struct session *session)
     return op_fail(op, FAULT(STORE_SCHEMA), "svc-api migrate failed %d times, last with code %d", MIGRATE_TRIES, code);
 }
 
+/* Emptying needs the owner of the schema, replaying the credentials of the event log: two users, two runs. Interrupted
+ * between the two, the next start replays what is missing by itself. */
 static struct fault rebuild(struct op *op, struct session *session)
 {
-    /* The owner's user cannot read svc-api's credentials of the event log: it is lent its own for this run. */
-    const struct config *config = session->appliance->config;
-    const char *folder = NULL;
-    const char *env[2] = { 0 };
-    if (nats_embedded(config)) {
-        TRY(folder_path(op, config->run_dir, "rebuild", &folder));
-        TRY(nats_lend_credentials(op, folder, POSTGRES_USER));
-        TRY(arena_printf(op->arena, &env[0], "SVC_NATS_CREDENTIALS_FILE=%s/credentials", folder));
-    }
     int code = 0;
-    struct fault ran = run_as_owner(op, session, "rebuild", env, &code);
-    if (folder != NULL) {
-        TRY(folder_remove(op, folder, POSTGRES_USER));
+    TRY(run_api(op, session, "empty", POSTGRES_USER, &code));
+    if (code == EXIT_FINE) {
+        TRY(run_api(op, session, "rebuild", USER_API, &code));
     }
-    TRY(ran);
-    return code == EXIT_FINE ? OK : op_fail(op, FAULT(PROJECTION_FAILED), "svc-api rebuild ended with code %d", code);
+    return code == EXIT_FINE ? OK : op_fail(op, FAULT(PROJECTION_FAILED), "svc-api ended with code %d", code);
 }
 
 static struct fault bootstrap(struct op *op, struct session *session)

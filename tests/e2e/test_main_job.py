@@ -93,7 +93,7 @@ class MainJob(unittest.TestCase):
         self.sign(key_id, b"sealed")
         for record in all_records(self.a):
             if record["type"] == "codesign.commanded":
-                self.assertIn("sealed", record["data"])
+                self.assertIn("sealed_command", record["data"])
                 self.assertNotIn("digest", record["data"])
 
     def test_destroyed_key_signs_no_more(self):

@@ -32,7 +32,7 @@ static pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
 static atomic_bool signer_gone, signer_lies;
 static atomic_uint signer_signed;
 
-static struct fake_key *fake_find(const struct key_ref *ref)
+static struct fake_key *fake_find_locked(const struct key_ref *ref)
 {
     for (size_t i = 0; i < fake_key_count; i++) {
         if (uuid_equal(fake_keys[i].ref.id, ref->id) && fake_keys[i].ref.purpose == ref->purpose &&
@@ -41,6 +41,14 @@ static struct fake_key *fake_find(const struct key_ref *ref)
         }
     }
     return NULL;
+}
+
+static struct fake_key *fake_find(const struct key_ref *ref)
+{
+    (void)pthread_mutex_lock(&fake_lock);
+    struct fake_key *key = fake_find_locked(ref);
+    (void)pthread_mutex_unlock(&fake_lock);
+    return key;
 }
 
 static struct fault fake_spki(const struct fake_key *key, struct buf *spki)
@@ -63,7 +71,7 @@ struct fault signer_generate(struct op *op, struct signer_client *client, const 
     REQUIRE(!atomic_load(&signer_gone), SIGNER_UNAVAILABLE);
     (void)pthread_mutex_lock(&fake_lock);
     struct fault fault = OK;
-    if (fake_find(ref) != NULL) {
+    if (fake_find_locked(ref) != NULL) {
         fault = FAULT(KEY_EXISTS);
     } else {
         BUG_IF(fake_key_count == FAKE_KEYS_MAX);
@@ -120,7 +128,7 @@ struct fault signer_destroy(struct op *op, struct signer_client *client, const s
     (void)op, (void)client;
     REQUIRE(!atomic_load(&signer_gone), SIGNER_UNAVAILABLE);
     (void)pthread_mutex_lock(&fake_lock);
-    struct fake_key *key = fake_find(ref);
+    struct fake_key *key = fake_find_locked(ref);
     if (key != NULL) {
         key->ref.id.text[0] = '!';
     }
@@ -161,13 +169,45 @@ static void flow_on_outbox(void *arg)
     }
 }
 
+static const struct event_row *flow_events[FLOW_FEATURES];
+static const struct outbox_row *flow_rows[FLOW_FEATURES];
+static size_t flow_event_counts[FLOW_FEATURES], flow_row_counts[FLOW_FEATURES];
+
+[[maybe_unused]] static const struct projector_config *flow_projector_config(void)
+{
+    static struct projector_config config;
+    config = (struct projector_config){ .store = flow_services.store,
+                                        .log = flow_services.log,
+                                        .tables = flow_events,
+                                        .counts = flow_event_counts,
+                                        .table_count = FLOW_FEATURES,
+                                        .on_outbox = flow_on_outbox };
+    return &config;
+}
+
+[[maybe_unused]] static void flow_resume(void)
+{
+    CLEANUP(op_freep) struct op *op = test_op("", 30000);
+    assert_ok(projector_start(flow_projector_config(), &flow_services.projector));
+    assert_ok(projector_catch_up(op, flow_services.projector));
+    const struct outbox_config outbox = { .store = flow_services.store,
+                                          .services = &flow_services,
+                                          .tables = flow_rows,
+                                          .counts = flow_row_counts,
+                                          .table_count = FLOW_FEATURES,
+                                          .threads = 4 };
+    assert_ok(outbox_start(&outbox, &flow_services.outbox));
+}
+
+[[maybe_unused]] static void flow_pause(void)
+{
+    outbox_stop(TAKE(flow_services.outbox));
+    projector_stop(TAKE(flow_services.projector));
+}
+
 static void flow_start(void)
 {
-    static const struct event_row *events[FLOW_FEATURES];
-    static const struct outbox_row *rows[FLOW_FEATURES];
-    static size_t event_counts[FLOW_FEATURES], row_counts[FLOW_FEATURES];
     CLEANUP(buf_free) struct buf why = BUF_INIT(8192);
-    CLEANUP(op_freep) struct op *op = NULL;
     use_config();
     test_config->nats_url = getenv("SVC_NATS_URL");
     test_config->nats_credentials = getenv("SVC_NATS_CREDENTIALS_FILE");
@@ -182,34 +222,25 @@ static void flow_start(void)
     assert_ok(secret_random(32, &flow_services.fingerprint_key));
     assert_ok(uuid_new(&flow_services.instance));
     for (size_t i = 0; i < FLOW_FEATURES; i++) {
-        events[i] = flow_features[i]->events;
-        event_counts[i] = flow_features[i]->event_count;
-        rows[i] = flow_features[i]->outbox;
-        row_counts[i] = flow_features[i]->outbox_count;
+        flow_events[i] = flow_features[i]->events;
+        flow_event_counts[i] = flow_features[i]->event_count;
+        flow_rows[i] = flow_features[i]->outbox;
+        flow_row_counts[i] = flow_features[i]->outbox_count;
         assert_ok(metrics_register(flow_services.metrics, flow_features[i]->metrics, flow_features[i]->metric_count));
     }
-    const struct projector_config projector = { .store = flow_services.store, .log = flow_services.log,
-                                                .tables = events, .counts = event_counts,
-                                                .table_count = FLOW_FEATURES, .on_outbox = flow_on_outbox };
-    assert_ok(projector_start(&projector, &flow_services.projector));
-    assert_ok(op_new("test", tenant(""), 30000, &op));
-    assert_ok(projector_catch_up(op, flow_services.projector));
-    const struct outbox_config outbox = { .store = flow_services.store, .services = &flow_services, .tables = rows,
-                                          .counts = row_counts, .table_count = FLOW_FEATURES, .threads = 4 };
-    assert_ok(outbox_start(&outbox, &flow_services.outbox));
+    flow_resume();
     flow_core = (struct core){ .services = &flow_services, .features = flow_features, .feature_count = FLOW_FEATURES };
     assert_ok(router_new(flow_features, FLOW_FEATURES, &why, &flow_core.router));
 }
 
 static void flow_stop(void)
 {
-    outbox_stop(flow_services.outbox);
+    flow_pause();
     for (size_t i = FLOW_FEATURES; i-- > 0;) {
         if (flow_features[i]->stop != NULL) {
             flow_features[i]->stop(&flow_services);
         }
     }
-    projector_stop(flow_services.projector);
     event_log_close(flow_services.log);
     store_close(flow_services.store);
     identity_close(flow_services.identity);
@@ -254,8 +285,12 @@ static void flow_call(const char *method, const char *target, const char *token,
     (void)snprintf(authorization, sizeof(authorization), "Bearer %s", token != NULL ? token : "");
     (void)snprintf(length, sizeof(length), "%zu", body != NULL ? strlen(body) : 0);
     struct reading reading = { body };
-    struct message message = { .method = method, .path = path, .query = query, .listener = LISTENER_TLS,
-                               .read_body = flow_read_body, .arg = &reading };
+    struct message message = { .method = method,
+                               .path = path,
+                               .query = query,
+                               .listener = LISTENER_TLS,
+                               .read_body = flow_read_body,
+                               .arg = &reading };
     message.headers[message.header_count++] = (struct http_header){ "Host", "localhost" };
     if (token != NULL) {
         message.headers[message.header_count++] = (struct http_header){ "Authorization", authorization };
@@ -285,8 +320,9 @@ static void flow_call(const char *method, const char *target, const char *token,
     }
 }
 
-/* The text member `name` of a flat JSON answer, "" when it is not there. In static storage of this thread, four in turn. */
-static const char *flow_text(const struct answer *answer, const char *name)
+/* The text member `name` of a flat JSON answer, "" when it is not there. In static storage of this thread, four in
+ * turn. */
+[[maybe_unused]] static const char *flow_text(const struct answer *answer, const char *name)
 {
     static _Thread_local char texts[4][8192];
     static _Thread_local unsigned turn;
@@ -302,17 +338,17 @@ static const char *flow_text(const struct answer *answer, const char *name)
     return out;
 }
 
-#define assert_problem(answer, want_status, want_code)                                                  \
-    do {                                                                                                \
-        if ((answer)->status != (want_status) || strcmp(flow_text((answer), "code"), (want_code)) != 0) { \
+#define assert_problem(answer, want_status, want_code)                                                         \
+    do {                                                                                                       \
+        if ((answer)->status != (want_status) || strcmp(flow_text((answer), "code"), (want_code)) != 0) {      \
             fail_msg("wanted %d %s, got %d %s", (want_status), (want_code), (answer)->status, (answer)->body); \
-        }                                                                                               \
+        }                                                                                                      \
     } while (0)
-#define assert_status(answer, want)                                                      \
-    do {                                                                                 \
-        if ((answer)->status != (want)) {                                                \
-            fail_msg("wanted %d, got %d %s", (want), (answer)->status, (answer)->body);  \
-        }                                                                                \
+#define assert_status(answer, want)                                                     \
+    do {                                                                                \
+        if ((answer)->status != (want)) {                                               \
+            fail_msg("wanted %d, got %d %s", (want), (answer)->status, (answer)->body); \
+        }                                                                               \
     } while (0)
 
 /* A tenant and a token in it, past the HTTP routes. */
@@ -326,7 +362,7 @@ static void flow_token(const char *tenant_text, const char *subject, const char 
     (void)snprintf(out, TOKEN_TEXT_MAX, "%s", token.text);
 }
 
-static uint64_t flow_log_last(void)
+[[maybe_unused]] static uint64_t flow_log_last(void)
 {
     CLEANUP(op_freep) struct op *op = test_op("", 10000);
     struct event_log_state state;

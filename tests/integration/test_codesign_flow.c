@@ -19,8 +19,8 @@ static struct answer *call(const char *method, const char *target, const char *t
 static const char *body_of(const char *key_id, const char *digest, const char *fingerprint)
 {
     static _Thread_local char body[1024];
-    (void)snprintf(body, sizeof(body), "{\"key_id\":\"%s\",\"artifact_type\":\"binary\",\"digest\":\"%s\"%s%s%s}", key_id,
-                   digest, fingerprint != NULL ? ",\"preview_fingerprint\":\"" : "",
+    (void)snprintf(body, sizeof(body), "{\"key_id\":\"%s\",\"artifact_type\":\"binary\",\"digest\":\"%s\"%s%s%s}",
+                   key_id, digest, fingerprint != NULL ? ",\"preview_fingerprint\":\"" : "",
                    fingerprint != NULL ? fingerprint : "", fingerprint != NULL ? "\"" : "");
     return body;
 }
@@ -36,7 +36,8 @@ static const char *previewed(const char *token, const char *key_id, const char *
 static void make_key(const char *name, const char *algorithm, char out[64])
 {
     char body[256];
-    (void)snprintf(body, sizeof(body), "{\"name\":\"%s\",\"algorithm\":\"%s\",\"purpose\":\"codesign\"}", name, algorithm);
+    (void)snprintf(body, sizeof(body), "{\"name\":\"%s\",\"algorithm\":\"%s\",\"purpose\":\"codesign\"}", name,
+                   algorithm);
     const struct answer *answer = call("POST", "/api/v1/keys", operator_a, name, body);
     assert_status(answer, 201);
     (void)snprintf(out, 64, "%s", flow_text(answer, "key_id"));
@@ -72,9 +73,9 @@ static void keys_of_other_purposes_and_unknown_algorithms_are_refused(void **sta
     assert_problem(call("POST", "/api/v1/keys", operator_a, "k2",
                         "{\"name\":\"x\",\"algorithm\":\"aes-256\",\"purpose\":\"codesign\"}"),
                    400, "json_field");
-    assert_problem(call("POST", "/api/v1/keys", ci_a, "k3",
-                        "{\"name\":\"x\",\"algorithm\":\"ec-p256\",\"purpose\":\"codesign\"}"),
-                   403, "forbidden");
+    assert_problem(
+        call("POST", "/api/v1/keys", ci_a, "k3", "{\"name\":\"x\",\"algorithm\":\"ec-p256\",\"purpose\":\"codesign\"}"),
+        403, "forbidden");
     assert_int_equal(flow_log_last(), before);
 }
 
@@ -286,7 +287,8 @@ static void lists_come_in_pages(void **state)
         (void)snprintf(path, sizeof(path), "/api/v1/code-signing/operations?limit=2&cursor=%s", cursor);
     }
     assert_int_equal(seen, 7);
-    assert_problem(call("GET", "/api/v1/code-signing/operations?limit=0", operator_a, NULL, NULL), 400, "query_parameter");
+    assert_problem(call("GET", "/api/v1/code-signing/operations?limit=0", operator_a, NULL, NULL), 400,
+                   "query_parameter");
     assert_problem(call("GET", "/api/v1/code-signing/operations?limit=9999999999999999999999", operator_a, NULL, NULL),
                    400, "query_parameter");
     assert_problem(call("GET", "/api/v1/code-signing/operations?state=x", operator_a, NULL, NULL), 400,
@@ -312,7 +314,8 @@ static void *sign_many(void *arg)
         (void)snprintf(key, sizeof(key), "many-%zu-%u", (size_t)number, i);
         flow_call("POST", "/api/v1/code-signing/preview", ci_a, NULL, body_of(ec_key, digest64, NULL), 20000, &answer);
         (void)snprintf(fingerprint, sizeof(fingerprint), "%s", flow_text(&answer, "request_fingerprint"));
-        flow_call("POST", "/api/v1/code-signing/sign", ci_a, key, body_of(ec_key, digest64, fingerprint), 20000, &answer);
+        flow_call("POST", "/api/v1/code-signing/sign", ci_a, key, body_of(ec_key, digest64, fingerprint), 20000,
+                  &answer);
         if (answer.status != 200 || !verifies(&answer, digest64, false)) {
             (void)fprintf(stderr, "%d %s\n", answer.status, answer.body);
             return (void *)1;
@@ -346,18 +349,20 @@ static void a_destroyed_key_signs_nothing_and_its_old_signings_stay(void **state
     char path[128], fingerprint[128], operations[256];
     (void)snprintf(fingerprint, sizeof(fingerprint), "%s", previewed(ci_a, spare_key, DIGEST_1));
     (void)snprintf(path, sizeof(path), "/api/v1/keys/%s/transitions", spare_key);
-    assert_problem(call("POST", path, operator_a, "t1", "{\"to\":\"active\",\"reason\":\"r\",\"expected_version\":1}"), 400,
-                   "json_field");
-    assert_problem(call("POST", path, operator_a, "t2", "{\"to\":\"destroyed\",\"reason\":\"r\",\"expected_version\":9}"),
-                   409, "conflict");
-    assert_problem(call("POST", path, operator_b, "t3", "{\"to\":\"destroyed\",\"reason\":\"r\",\"expected_version\":1}"),
-                   404, "key_not_found");
-    assert_status(call("POST", path, operator_a, "t4", "{\"to\":\"destroyed\",\"reason\":\"r\",\"expected_version\":1}"),
-                  200);
+    assert_problem(call("POST", path, operator_a, "t1", "{\"to\":\"active\",\"reason\":\"r\",\"expected_version\":1}"),
+                   400, "json_field");
+    assert_problem(
+        call("POST", path, operator_a, "t2", "{\"to\":\"destroyed\",\"reason\":\"r\",\"expected_version\":9}"), 409,
+        "conflict");
+    assert_problem(
+        call("POST", path, operator_b, "t3", "{\"to\":\"destroyed\",\"reason\":\"r\",\"expected_version\":1}"), 404,
+        "key_not_found");
+    assert_status(
+        call("POST", path, operator_a, "t4", "{\"to\":\"destroyed\",\"reason\":\"r\",\"expected_version\":1}"), 200);
     assert_problem(call("POST", "/api/v1/code-signing/preview", ci_a, NULL, body_of(spare_key, DIGEST_1, NULL)), 409,
                    "key_not_active");
-    assert_problem(call("POST", "/api/v1/code-signing/sign", ci_a, "t5", body_of(spare_key, DIGEST_1, fingerprint)), 409,
-                   "key_not_active");
+    assert_problem(call("POST", "/api/v1/code-signing/sign", ci_a, "t5", body_of(spare_key, DIGEST_1, fingerprint)),
+                   409, "key_not_active");
     (void)snprintf(operations, sizeof(operations), "/api/v1/code-signing/operations?key_id=%s", spare_key);
     assert_string_equal(flow_text(call("GET", operations, ci_a, NULL, NULL), "state"), "completed");
 }
@@ -371,6 +376,46 @@ static void switched_off_it_answers_501(void **state)
     assert_problem(call("POST", "/api/v1/code-signing/sign", ci_a, "off", body_of(ec_key, DIGEST_1, "x")), 501,
                    "code_signing_disabled");
     test_config->codesign_enabled = true;
+}
+
+/* A digest over all rows of the tables that this test fills. */
+static void rows_digest(char out[64])
+{
+    static const struct sql sql = {
+        "rows_digest",
+        "SELECT md5(string_agg(t, '|' ORDER BY t)) FROM (SELECT 'o' || o::text AS t FROM svc.codesign_operations o"
+        " UNION ALL SELECT 'k' || k::text FROM svc.managed_keys k UNION ALL SELECT 't' || x::text FROM svc.tokens x"
+        " UNION ALL SELECT 'n' || n::text FROM svc.tenants n"
+        " UNION ALL SELECT 'b' || concat(b.tenant_id, b.destination, b.key, b.state) FROM svc.outbox b) all_rows",
+        0,
+    };
+    CLEANUP(op_freep) struct op *op = test_op("", 30000);
+    CLEANUP(endpoint_freep) struct endpoint *endpoint = NULL;
+    CLEANUP(connection_closep) struct connection *connection = NULL;
+    CLEANUP(rows_freep) struct rows *rows = NULL;
+    assert_ok(endpoint_new(test_config, "postgres", NULL, &endpoint));
+    assert_ok(connection_open(op, endpoint, op->deadline, &connection));
+    assert_ok(connection_run(op, connection, &sql, NULL, 0, op->deadline, &rows));
+    (void)snprintf(out, 64, "%s", rows_text(rows, 0, 0));
+}
+
+static void a_rebuild_gives_the_same_rows(void **state)
+{
+    (void)state;
+    char before[64], after[64];
+    CLEANUP(op_freep) struct op *op = test_op("", 60000);
+    uint64_t messages = 0;
+    flow_pause();
+    rows_digest(before);
+    assert_ok(store_empty_projections(test_config, NULL));
+    rows_digest(after);
+    assert_string_not_equal(before, after);
+    assert_ok(projection_rebuild(op, flow_projector_config(), &messages));
+    assert_true(messages > 100);
+    rows_digest(after);
+    assert_string_equal(before, after);
+    flow_resume();
+    assert_status(call("GET", "/api/v1/keys", ci_a, NULL, NULL), 200);
 }
 
 static int start(void **state)
@@ -408,6 +453,7 @@ int main(void)
         cmocka_unit_test(many_at_once_all_verify_and_each_is_signed_once),
         cmocka_unit_test(a_destroyed_key_signs_nothing_and_its_old_signings_stay),
         cmocka_unit_test(switched_off_it_answers_501),
+        cmocka_unit_test(a_rebuild_gives_the_same_rows),
     };
     return cmocka_run_group_tests_name("codesign_flow", tests, start, end);
 }

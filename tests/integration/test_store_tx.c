@@ -115,9 +115,9 @@ static void foreign_errors_become_faults_by_table(void **state)
         const char *sqlstate;
         enum fault_code code;
     } cases[] = {
-        { "40001", FAULT_TX_CONFLICT }, { "40P01", FAULT_TX_CONFLICT }, { "57014", FAULT_STORE_BUSY },
-        { "55P03", FAULT_STORE_BUSY },  { "53200", FAULT_STORE_BUSY },  { "57P03", FAULT_STORE_UNAVAILABLE },
-        { "08006", FAULT_STORE_UNAVAILABLE }, { "23505", FAULT_DUPLICATE }, { "22012", FAULT_INTERNAL },
+        { "40001", FAULT_TX_CONFLICT },       { "40P01", FAULT_TX_CONFLICT }, { "57014", FAULT_STORE_BUSY },
+        { "55P03", FAULT_STORE_BUSY },        { "53200", FAULT_STORE_BUSY },  { "57P03", FAULT_STORE_UNAVAILABLE },
+        { "08006", FAULT_STORE_UNAVAILABLE }, { "23505", FAULT_DUPLICATE },   { "22012", FAULT_INTERNAL },
     };
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         CLEANUP(op_freep) struct op *op = test_op("tenant-a", 20000);
@@ -152,8 +152,8 @@ static void a_queued_failure_shows_at_commit_and_nothing_is_stored(void **state)
     CLEANUP(tx_rollbackp) struct tx *tx = NULL;
     assert_ok(tx_begin(op, store, STORE_REQUEST, &tx));
     for (int64_t i = 0; i < 1000; i++) {
-        struct fault queued = tx_queue(
-            tx, &PUT, (struct sql_arg[]){ SQL_TEXT("tenant-q"), SQL_INT(i == 999 ? 7 : i), SQL_TEXT("x") }, 3);
+        struct fault queued =
+            tx_queue(tx, &PUT, (struct sql_arg[]){ SQL_TEXT("tenant-q"), SQL_INT(i == 999 ? 7 : i), SQL_TEXT("x") }, 3);
         assert_ok(queued);
     }
     assert_fault(tx_commit(&tx), DUPLICATE);
@@ -213,8 +213,8 @@ static void values_come_back_as_they_went(void **state)
     CLEANUP(tx_rollbackp) struct tx *tx = NULL;
     CLEANUP(rows_freep) struct rows *rows = NULL;
     assert_ok(tx_begin(op, store, STORE_REQUEST, &tx));
-    const struct sql_arg args[] = { SQL_INT(INT64_MIN), SQL_TEXT("gr\xc3\xbc\xc3\x9f' OR 1=1"), SQL_BYTES(SPAN_ARRAY(raw)),
-                                    SQL_BOOL(true), SQL_NONE };
+    const struct sql_arg args[] = { SQL_INT(INT64_MIN), SQL_TEXT("gr\xc3\xbc\xc3\x9f' OR 1=1"),
+                                    SQL_BYTES(SPAN_ARRAY(raw)), SQL_BOOL(true), SQL_NONE };
     assert_ok(tx_query(tx, &ECHO, args, 5, &rows));
     assert_true(rows_int(rows, 0, 0) == INT64_MIN);
     assert_string_equal(rows_text(rows, 0, 1), "gr\xc3\xbc\xc3\x9f' OR 1=1");
@@ -407,7 +407,8 @@ static void threads_share_a_pool_and_never_see_each_others_tenant(void **state)
 
 static const char test_schema[] =
     "SET ROLE svc_owner;"
-    "CREATE TABLE svc.notes (tenant_id text NOT NULL, id bigint NOT NULL, body text NOT NULL, PRIMARY KEY (tenant_id, id));"
+    "CREATE TABLE svc.notes (tenant_id text NOT NULL, id bigint NOT NULL, body text NOT NULL, PRIMARY KEY (tenant_id, "
+    "id));"
     "SELECT svc.tenant_table('notes', 'operational');"
     "CREATE TABLE svc.mirror (tenant_id text NOT NULL, id bigint NOT NULL, PRIMARY KEY (tenant_id, id));"
     "SELECT svc.tenant_table('mirror', 'projection');"

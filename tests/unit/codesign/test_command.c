@@ -11,8 +11,11 @@ static struct codesign_command usual(void)
     return (struct codesign_command){
         .operation_id = { "01900000-0000-8000-8000-0000000000aa" },
         .tenant = { "acme" },
-        .request = { .key_id = { "01900000-0000-7000-8000-000000000001" }, .artifact_type = "a \"b\" \xc3\xbc",
-                     .digest = SPAN_ARRAY(digest), .scheme = SIGN_SCHEME_RSA_PSS, .principal = "ci" },
+        .request = { .key_id = { "01900000-0000-7000-8000-000000000001" },
+                     .artifact_type = "a \"b\" \xc3\xbc",
+                     .digest = SPAN_ARRAY(digest),
+                     .scheme = SIGN_SCHEME_RSA_PSS,
+                     .principal = "ci" },
     };
 }
 
@@ -24,8 +27,8 @@ static void assert_refused(const char *text)
     }
 }
 
-#define FIELDS                                                                                            \
-    "\"artifact_type\":\"t\",\"digest\":\"qrsAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\","              \
+#define FIELDS                                                                                                       \
+    "\"artifact_type\":\"t\",\"digest\":\"qrsAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\","                           \
     "\"key_id\":\"01900000-0000-7000-8000-000000000001\",\"operation_id\":\"01900000-0000-8000-8000-0000000000aa\"," \
     "\"principal\":\"ci\",\"schema\":\"svc.codesign.command.v1\",\"tenant_id\":\"acme\""
 
@@ -34,7 +37,7 @@ static void what_is_not_a_whole_command_is_refused(void **state)
     (void)state;
     assert_refused("");
     assert_refused("{}");
-    assert_refused("{" FIELDS "}");                                                   /* no scheme */
+    assert_refused("{" FIELDS "}"); /* no scheme */
     assert_refused("{" FIELDS ",\"signature_scheme\":\"none\"}");
     assert_refused("{" FIELDS ",\"signature_scheme\":\"ecdsa\",\"more\":1}");
     assert_refused("{\"artifact_type\":\"t\",\"digest\":\"qrs=\",\"key_id\":\"01900000-0000-7000-8000-000000000001\","
@@ -64,8 +67,9 @@ static void the_context_names_tenant_and_operation(void **state)
     CLEANUP(buf_free) struct buf aad = BUF_INIT(4096);
     struct codesign_command command = usual();
     assert_fault(codesign_command_aad(command.tenant, command.operation_id, &aad), NONE);
-    assert_span_text(buf_span(&aad), "{\"context\":\"codesign.command\","
-                                     "\"operation_id\":\"01900000-0000-8000-8000-0000000000aa\",\"tenant_id\":\"acme\"}");
+    assert_span_text(buf_span(&aad),
+                     "{\"context\":\"codesign.command\","
+                     "\"operation_id\":\"01900000-0000-8000-8000-0000000000aa\",\"tenant_id\":\"acme\"}");
 }
 
 static void the_command_fingerprint_sees_every_field(void **state)

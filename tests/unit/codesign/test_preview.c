@@ -15,9 +15,15 @@ static struct codesign_plan usual(void)
     struct uuid id = { "01900000-0000-7000-8000-000000000001" };
     return (struct codesign_plan){
         .key = { .ref = { .tenant = { "acme" }, .purpose = KEY_PURPOSE_CODESIGN, .id = id },
-                 .algorithm = KEY_ALGORITHM_EC_P256, .name = "release", .state = "active", .spki = SPAN_ARRAY(spki) },
-        .request = { .key_id = id, .artifact_type = "binary", .digest = SPAN_ARRAY(digest),
-                     .scheme = SIGN_SCHEME_ECDSA, .principal = "ci@acme" },
+                 .algorithm = KEY_ALGORITHM_EC_P256,
+                 .name = "release",
+                 .state = "active",
+                 .spki = SPAN_ARRAY(spki) },
+        .request = { .key_id = id,
+                     .artifact_type = "binary",
+                     .digest = SPAN_ARRAY(digest),
+                     .scheme = SIGN_SCHEME_ECDSA,
+                     .principal = "ci@acme" },
     };
 }
 

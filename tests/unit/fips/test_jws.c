@@ -148,7 +148,7 @@ static void headers_with_more_than_alg_kid_and_typ_are_refused(void **state)
 static void a_key_that_is_not_pinned_is_refused(void **state)
 {
     struct bench *bench = *state;
-    assert_fault(pin(bench, "{\"keys\":[{" ES256_POINT ",\"kid\":\"one\"},{" RS256_KEY ",\"kid\":\"two\"}]}"), NONE);
+    assert_fault(pin(bench, "{\"keys\":[{" RS256_KEY ",\"kid\":\"two\"},{" ES256_POINT ",\"kid\":\"one\"}]}"), NONE);
     assert_fault(check(bench, with_header("{\"alg\":\"ES256\",\"kid\":\"three\"}"), NULL), JWS_KEY);
     assert_fault(check(bench, with_header("{\"alg\":\"ES256\",\"kid\":\"two\"}"), NULL), JWS_KEY);
     assert_fault(check(bench, ES256_TOKEN, NULL), JWS_KEY); /* no kid, and two keys to choose from */

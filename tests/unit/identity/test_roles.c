@@ -32,7 +32,8 @@ static void a_role_has_its_permissions_and_an_unknown_one_is_not_found(void **st
     (void)state;
     CLEANUP(roles_freep) struct roles *roles = NULL;
     uint64_t permissions = 0;
-    assert_fault(roles_parse(span_text("roles:\n  ci: [keys:read, keys:write]\n  none: []\n"), "f", NULL, &roles), NONE);
+    assert_fault(roles_parse(span_text("roles:\n  ci: [keys:read, keys:write]\n  none: []\n"), "f", NULL, &roles),
+                 NONE);
     assert_true(roles_find(roles, "ci", &permissions));
     struct principal principal = { .permissions = permissions };
     assert_true(principal_may(&principal, PERMISSION_KEYS_READ));
@@ -89,8 +90,9 @@ static void only_an_admin_grants_what_it_lacks(void **state)
     (void)state;
     CLEANUP(op_freep) struct op *op = NULL;
     struct identity identity = { 0 };
-    static const char yaml[] = "roles:\n  admin: [tokens:write]\n  lead: [tokens:write, keys:read]\n  reader: [keys:read]\n"
-                               "  ci: [keys:write]\n";
+    static const char yaml[] =
+        "roles:\n  admin: [tokens:write]\n  lead: [tokens:write, keys:read]\n  reader: [keys:read]\n"
+        "  ci: [keys:write]\n";
     assert_fault(roles_parse(span_text(yaml), "f", NULL, &identity.roles), NONE);
     assert_fault(op_new("lead", (struct tenant_id){ "t" }, 1000, &op), NONE);
     const struct token_request reader = { .roles = (const char *const[]){ "reader" }, .role_count = 1 };

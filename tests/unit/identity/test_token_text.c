@@ -21,16 +21,16 @@ static void what_is_not_exactly_a_token_is_refused(void **state)
         "svc_",
         "svc_acme",
         "svc_acme_",
-        "svc__AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",          /* no tenant */
-        "svc_acmeAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",     /* no separator */
-        "SVC_acme_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",      /* prefix */
-        "svc_Acme_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",      /* not a tenant id */
+        "svc__AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",      /* no tenant */
+        "svc_acmeAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", /* no separator */
+        "SVC_acme_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",  /* prefix */
+        "svc_Acme_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",  /* not a tenant id */
         "svc_ac/me_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
-        "svc_acme_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",       /* 42 */
-        "svc_acme_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",     /* 44 */
-        "svc_acme_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAB",      /* trailing bits */
-        "svc_acme_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=",      /* padding */
-        "svc_acme_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA+",      /* the other alphabet */
+        "svc_acme_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",   /* 42 */
+        "svc_acme_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", /* 44 */
+        "svc_acme_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAB",  /* trailing bits */
+        "svc_acme_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=",  /* padding */
+        "svc_acme_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA+",  /* the other alphabet */
         " svc_acme_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
     };
     for (size_t i = 0; i < COUNT_OF(bad); i++) {
@@ -79,7 +79,8 @@ static void the_hash_covers_the_tenant_too(void **state)
 static void only_a_bearer_header_carries_a_token(void **state)
 {
     (void)state;
-    static const char *const bad[] = { NULL, "", "Bearer", "Bearer ", "Basic abc", "Bearer  abc", "Bearer a b", "Bearerabc" };
+    static const char *const bad[] = { NULL,          "",           "Bearer",   "Bearer ", "Basic abc",
+                                       "Bearer  abc", "Bearer a b", "Bearerabc" };
     struct span token = { 0 };
     for (size_t i = 0; i < COUNT_OF(bad); i++) {
         assert_fault(bearer_parse(bad[i], &token), UNAUTHENTICATED);

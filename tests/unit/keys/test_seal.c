@@ -18,8 +18,9 @@ struct fault keys_ensure(struct op *who, struct services *with, enum key_purpose
     assert_int_equal(algorithm, KEY_ALGORITHM_AES_256);
     assert_string_equal(name, "seal");
     ensured++;
-    *ret_key = (struct managed_key){ .ref = { .tenant = who->tenant, .purpose = purpose,
-                                              .id = { "01900000-0000-8000-8000-00000000005e" } } };
+    *ret_key = (struct managed_key){
+        .ref = { .tenant = who->tenant, .purpose = purpose, .id = { "01900000-0000-8000-8000-00000000005e" } }
+    };
     return OK;
 }
 

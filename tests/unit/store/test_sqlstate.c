@@ -17,7 +17,8 @@ static void assert_masked(const char *message, const char *const *keep, const ch
 static void quoted_values_are_masked_whatever_quotes_they_use(void **state)
 {
     (void)state;
-    assert_masked("invalid input syntax for type bigint: \"4711\"", NULL, "invalid input syntax for type bigint: \"**\"");
+    assert_masked("invalid input syntax for type bigint: \"4711\"", NULL,
+                  "invalid input syntax for type bigint: \"**\"");
     assert_masked("value 'abc' and \"def\"", NULL, "value '**' and \"**\"");
     assert_masked("an open 'quote hides the rest", NULL, "an open '**'");
     assert_masked("it\"s \"'nested'\"", NULL, "it\"**\"'**'\"**\"");

@@ -12,7 +12,8 @@
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t opened, entered;
-    bool held;        /* appends wait until it is lifted */
+    bool held;        /* appends wait until it is lifted, or until their deadline */
+    unsigned allowed; /* that many pass although it is held */
     unsigned waiting; /* appends that wait */
     struct fault refuse;
     uint64_t sequence; /* of the last message */
@@ -32,6 +33,7 @@ static struct event_log *log_handle(void)
 static void log_reset(void)
 {
     event_store.held = false;
+    event_store.allowed = 0;
     event_store.waiting = 0;
     event_store.refuse = OK;
     event_store.messages = event_store.events = event_store.largest = 0;
@@ -42,6 +44,13 @@ static void log_hold(bool held)
 {
     BUG_IF(pthread_mutex_lock(&event_store.lock) != 0);
     event_store.held = held;
+    BUG_IF(pthread_cond_broadcast(&event_store.opened) != 0 || pthread_mutex_unlock(&event_store.lock) != 0);
+}
+
+[[maybe_unused]] static void log_allow_one(void)
+{
+    BUG_IF(pthread_mutex_lock(&event_store.lock) != 0);
+    event_store.allowed++;
     BUG_IF(pthread_cond_broadcast(&event_store.opened) != 0 || pthread_mutex_unlock(&event_store.lock) != 0);
 }
 
@@ -80,11 +89,15 @@ struct fault events_append(struct op *op, struct event_log *log, const struct ev
     BUG_IF(pthread_mutex_lock(&event_store.lock) != 0);
     event_store.waiting++;
     BUG_IF(pthread_cond_broadcast(&event_store.entered) != 0);
-    while (event_store.held) {
-        BUG_IF(pthread_cond_wait(&event_store.opened, &event_store.lock) != 0);
-    }
-    event_store.waiting--;
+    struct timespec until = { .tv_sec = op->deadline / NS_PER_S, .tv_nsec = op->deadline % NS_PER_S };
     struct fault fault = event_store.refuse;
+    while (event_store.held && event_store.allowed == 0 && !FAULTED(fault)) {
+        if (pthread_cond_clockwait(&event_store.opened, &event_store.lock, CLOCK_MONOTONIC, &until) != 0) {
+            fault = FAULT(DEADLINE);
+        }
+    }
+    event_store.allowed -= event_store.allowed > 0;
+    event_store.waiting--;
     if (!FAULTED(fault)) {
         keep(append);
         *ret_seq = ++event_store.sequence;

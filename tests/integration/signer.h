@@ -1,0 +1,210 @@
+/*
+ * A real svc-signer on a SoftHSM token of the test's own, in a folder of its own under /tmp. The program is the one
+ * beside the test's binary. Everything is removed at the end; only processes that were started here are signalled.
+ */
+#ifndef TESTS_INTEGRATION_SIGNER_H
+#define TESTS_INTEGRATION_SIGNER_H
+
+#include "signer-pkcs11/client/client.h"
+#include "testlib.h"
+
+#include "appliance/base/file.h"
+
+#include <fcntl.h>
+#include <ftw.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define WIRE_OUT  ((size_t)63 * 1024)
+#define RIG_PIN   "1234-right"
+#define RIG_LIMIT (60 * NS_PER_S) /* bounds a hang; nothing here asserts speed */
+
+extern char **environ;
+
+struct rig {
+    char folder[64], config_path[128], log_path[128], program[512];
+    pid_t pid;
+    struct config *config;
+    struct signer_client *client;
+};
+
+static inline const char *rig_path(const struct rig *rig, const char *name)
+{
+    static char path[256];
+    (void)snprintf(path, sizeof(path), "%s/%s", rig->folder, name);
+    return path;
+}
+
+static inline void rig_write(const struct rig *rig, const char *name, const char *text, mode_t mode)
+{
+    assert_fault(file_write(rig_path(rig, name), span_text(text), mode), NONE);
+}
+
+/* Runs a program to its end with its output in `log_path`: its exit code, 128 + signal when it was killed. */
+static inline int rig_run(const struct rig *rig, char *const argv[], pid_t *ret_pid)
+{
+    posix_spawn_file_actions_t files;
+    pid_t pid = 0;
+    int status = 0;
+    assert_int_equal(posix_spawn_file_actions_init(&files), 0);
+    assert_int_equal(posix_spawn_file_actions_addopen(&files, 1, rig->log_path, O_WRONLY | O_CREAT | O_APPEND, 0600),
+                     0);
+    assert_int_equal(posix_spawn_file_actions_adddup2(&files, 1, 2), 0);
+    assert_int_equal(posix_spawnp(&pid, argv[0], &files, NULL, argv, environ), 0);
+    (void)posix_spawn_file_actions_destroy(&files);
+    if (ret_pid != NULL) {
+        *ret_pid = pid;
+        return 0;
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+static inline void rig_softhsm(struct rig *rig)
+{
+    char text[512];
+    assert_fault(file_make_dirs(rig_path(rig, "data/softhsm/tokens"), 0700), NONE);
+    assert_fault(file_make_dirs(rig_path(rig, "data/signer"), 0700), NONE);
+    (void)snprintf(text, sizeof(text), "directories.tokendir = %s/data/softhsm/tokens\nlog.level = ERROR\n",
+                   rig->folder);
+    rig_write(rig, "data/softhsm/softhsm2.conf", text, 0600);
+    assert_int_equal(setenv("SOFTHSM2_CONF", rig_path(rig, "data/softhsm/softhsm2.conf"), 1), 0);
+    char *argv[] = {
+        (char *)"softhsm2-util", (char *)"--init-token", (char *)"--free",   (char *)"--label",     (char *)"svc",
+        (char *)"--pin",         (char *)RIG_PIN,        (char *)"--so-pin", (char *)"so-pin-1234", NULL
+    };
+    assert_int_equal(rig_run(rig, argv, NULL), 0);
+    rig_write(rig, "data/signer/pin", RIG_PIN "\n", 0600);
+}
+
+/* `more`: further lines of the configuration. */
+static inline void rig_configure(struct rig *rig, const char *more)
+{
+    char text[1024];
+    CLEANUP(buf_free) struct buf why = BUF_INIT(1024);
+    (void)snprintf(text, sizeof(text), "data_dir: \"%s/data\"\nrun_dir: \"%s/run\"\n%s", rig->folder, rig->folder,
+                   more);
+    rig_write(rig, "svc.yaml", text, 0644);
+    signer_client_free(TAKE(rig->client));
+    config_free(TAKE(rig->config));
+    if (FAULTED(config_load(rig->config_path, &why, &rig->config))) {
+        fail_msg("%.*s", (int)why.len, (const char *)why.at);
+    }
+    assert_fault(signer_client_new(rig->config, &rig->client), NONE);
+}
+
+static inline void rig_new(struct rig *rig, const char *more)
+{
+    *rig = (struct rig){ .folder = "/tmp/svc-broker-XXXXXX" };
+    assert_non_null(mkdtemp(rig->folder));
+    assert_int_equal(chmod(rig->folder, 0755), 0);
+    (void)snprintf(rig->config_path, sizeof(rig->config_path), "%s/svc.yaml", rig->folder);
+    (void)snprintf(rig->log_path, sizeof(rig->log_path), "%s/log", rig->folder);
+    ssize_t len = readlink("/proc/self/exe", rig->program, sizeof(rig->program) - 16);
+    assert_true(len > 0);
+    rig->program[len] = 0;
+    (void)snprintf(strrchr(rig->program, '/'), 16, "/svc-signer");
+    rig_softhsm(rig);
+    rig_configure(rig, more);
+}
+
+static inline struct op *op_within(int ms)
+{
+    struct op *op = NULL;
+    assert_fault(op_new("test", (struct tenant_id){ "acme" }, ms, &op), NONE);
+    return op;
+}
+
+static inline void rig_print_log(const struct rig *rig)
+{
+    CLEANUP(buf_free) struct buf log = BUF_INIT(1 << 20);
+    if (!FAULTED(file_read(rig->log_path, &log))) {
+        print_message("%.*s\n", (int)log.len, (const char *)log.at);
+    }
+}
+
+static inline bool rig_log_has(const struct rig *rig, const char *text)
+{
+    CLEANUP(buf_free) struct buf log = BUF_INIT(1 << 20);
+    assert_fault(file_read(rig->log_path, &log), NONE);
+    return memmem(log.at, log.len, text, strlen(text)) != NULL;
+}
+
+/* Runs the signer to its end, as when it refuses to start: its exit code. */
+static inline int rig_signer_ends(struct rig *rig)
+{
+    char *argv[] = { rig->program, (char *)"--config", rig->config_path, NULL };
+    (void)unlink(rig->log_path);
+    return rig_run(rig, argv, NULL);
+}
+
+/* Returns when it answers. */
+static inline void rig_start(struct rig *rig)
+{
+    char *argv[] = { rig->program, (char *)"--config", rig->config_path, NULL };
+    mono_ns limit = clock_mono() + RIG_LIMIT;
+    struct signer_health health;
+    (void)rig_run(rig, argv, &rig->pid);
+    for (;;) {
+        CLEANUP(op_freep) struct op *op = op_within(5000);
+        if (!FAULTED(signer_health(op, rig->client, &health))) {
+            return;
+        }
+        int status = 0;
+        if (clock_mono() > limit || waitpid(rig->pid, &status, WNOHANG) != 0) {
+            rig_print_log(rig);
+            fail_msg("svc-signer did not start");
+        }
+        (void)poll(NULL, 0, 5); /* there is nothing to wait on before its socket exists */
+    }
+}
+
+static inline int rig_end(struct rig *rig, int sig)
+{
+    int status = 0;
+    if (rig->pid <= 0) {
+        return 0;
+    }
+    assert_int_equal(kill(rig->pid, sig), 0);
+    assert_int_equal(waitpid(rig->pid, &status, 0), rig->pid);
+    rig->pid = 0;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+static inline int rig_remove_one(const char *path, const struct stat *status, int kind, struct FTW *where)
+{
+    (void)status;
+    (void)kind;
+    (void)where;
+    return remove(path);
+}
+
+static inline void rig_free(struct rig *rig)
+{
+    (void)rig_end(rig, SIGKILL);
+    signer_client_free(TAKE(rig->client));
+    config_free(TAKE(rig->config));
+    (void)nftw(rig->folder, rig_remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+static inline struct key_ref key_new(enum key_purpose purpose)
+{
+    struct key_ref key = { .tenant = { "acme" }, .purpose = purpose };
+    assert_fault(uuid_new(&key.id), NONE);
+    return key;
+}
+
+static const uint8_t rig_digest[64] = { 1, 2, 3 };
+static inline struct sign_request request_for(struct key_ref key, enum key_algorithm algorithm)
+{
+    return (struct sign_request){
+        .key = key, .scheme = key_default_scheme(algorithm), .hash = HASH_SHA256, .digest = span_of(rig_digest, 32)
+    };
+}
+
+#endif
