@@ -132,6 +132,9 @@ static void print_problem(struct cli *cli, const struct http_answer *answer, str
     say("%s: %s%s%s%s%s%s", code != NULL ? code : "refused", title != NULL ? title : "the server refused",
         detail != NULL ? ": " : "", detail != NULL ? detail : "", trace != NULL ? " (trace " : "",
         trace != NULL ? trace : "", trace != NULL ? ")" : "");
+    if (answer->status == 401) {
+        hint("set SVC_TOKEN, or give --token-file FILE");
+    }
     if (answer->retry_after[0] != '\0') {
         hint("worth repeating in %s s%s%s", answer->retry_after,
              cli->idempotency_key != NULL ? ", with --idempotency-key " : "",

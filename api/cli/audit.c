@@ -134,16 +134,27 @@ static struct fault refuse(struct cli *cli, const struct audit_verdict *verdict,
     return fault;
 }
 
+static struct fault read_keys(struct cli *cli, const char *path, struct jwk_set *keys)
+{
+    CLEANUP(buf_free) struct buf jwks = BUF_INIT(JWKS_MAX);
+    TRY(files_read(cli->op, path, &jwks));
+    struct fault fault = jwk_set_parse(cli->op, buf_span(&jwks), keys);
+    if (FAULTED(fault)) {
+        struct fault_note note = cli->op->note;
+        cli->op->note = (struct fault_note){ 0 };
+        return op_fail(cli->op, fault, "%s: no JWK set of verification keys: %s", path, note.detail);
+    }
+    return OK;
+}
+
 struct fault run_audit_verify(struct cli *cli)
 {
     CLEANUP(buf_free) struct buf artifact = BUF_INIT(EXPORT_MAX);
-    CLEANUP(buf_free) struct buf jwks = BUF_INIT(JWKS_MAX);
     CLEANUP(jwk_set_free) struct jwk_set keys = { 0 };
     CLEANUP(op_freep) struct op *op = NULL;
     struct audit_verdict verdict = { 0 };
     TRY(files_read(cli->op, cli_flag(cli, "artifact"), &artifact));
-    TRY(files_read(cli->op, cli_flag(cli, "audit-jwks"), &jwks));
-    TRY(jwk_set_parse(cli->op, buf_span(&jwks), &keys));
+    TRY(read_keys(cli, cli_flag(cli, "audit-jwks"), &keys));
     while (artifact.len > 0 && (artifact.at[artifact.len - 1] == '\n' || artifact.at[artifact.len - 1] == '\r')) {
         artifact.len--; /* of the file, not of the JWS */
     }

@@ -16,7 +16,7 @@
 #define CODE_HASH     "sha256"
 
 static const struct column plan_lines[] = {
-    { "digest", "digest", COLUMN_TEXT },
+    { "sha256", "digest", COLUMN_HEX },
     { "artifact type", "artifact_type", COLUMN_TEXT },
     { "key", "key_id", COLUMN_TEXT },
     { "algorithm", "algorithm", COLUMN_TEXT },
@@ -330,7 +330,7 @@ struct fault run_codesign_operation(struct cli *cli)
     static const struct column lines[] = {
         { "operation", "operation_id", COLUMN_TEXT },      { "state", "state", COLUMN_TEXT },
         { "failed with", "failure_code", COLUMN_TEXT },    { "key", "key_id", COLUMN_TEXT },
-        { "artifact type", "artifact_type", COLUMN_TEXT }, { "digest", "digest", COLUMN_TEXT },
+        { "artifact type", "artifact_type", COLUMN_TEXT }, { "sha256", "digest", COLUMN_HEX },
         { "signed as", "principal", COLUMN_TEXT },         { "encoding", "signature_encoding", COLUMN_TEXT },
         { "signature", "signature", COLUMN_TEXT },         { "made at", "created_at", COLUMN_TIME },
         { "ended at", "ended_at", COLUMN_TIME },

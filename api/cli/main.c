@@ -87,7 +87,7 @@ int main(int argc, char **argv)
         op_free(cli.op);
         return EXIT_REFUSED;
     }
-    int code = end(&cli, run(&cli, argc, argv));
+    int code = (int)end(&cli, run(&cli, argc, argv));
     secret_free(TAKE(cli.token));
     op_free(TAKE(cli.op));
     return code;

@@ -1,5 +1,7 @@
 #include "api/cli/print.h"
 
+#include "appliance/base/codec.h"
+
 #include <stdarg.h>
 
 #define COLUMNS_MAX 8
@@ -19,6 +21,7 @@ static void PRINTF(2, 0) line(const char *start, const char *format, va_list arg
 {
     char text[LINE_SIZE];
     (void)vsnprintf(text, sizeof(text), format, args);
+    (void)fflush(stdout); /* what was said before stands before */
     (void)fputs(start, stderr);
     print_safe(stderr, span_text(text));
     (void)fputc('\n', stderr);
@@ -51,7 +54,19 @@ static const char *join(struct op *op, struct view list)
             break;
         }
     }
-    return FAULTED(arena_text(op->arena, buf_span(&joined), &text)) ? "" : text;
+    return joined.len == 0 || FAULTED(arena_text(op->arena, buf_span(&joined), &text)) ? NULL : text;
+}
+
+/* Base64 as hex: what other tools print of a digest. */
+static const char *to_hex(struct op *op, struct view value)
+{
+    struct span bytes;
+    char *hex = NULL;
+    if (FAULTED(view_base64(op, value, &bytes)) || FAULTED(arena_take(op->arena, 2 * bytes.len + 1, 1, &hex))) {
+        return NULL;
+    }
+    hex_text(bytes, hex, 2 * bytes.len + 1);
+    return hex;
 }
 
 static const char *cell(struct op *op, struct view object, const struct column *column)
@@ -66,6 +81,8 @@ static const char *cell(struct op *op, struct view object, const struct column *
         return view_text(op, value);
     case COLUMN_LIST:
         return join(op, value);
+    case COLUMN_HEX:
+        return to_hex(op, value);
     case COLUMN_YESNO:
         return span_equal_text(value.json, "true") ? "yes" : "no";
     case COLUMN_TIME:

@@ -19,6 +19,7 @@ enum column_kind {
     COLUMN_TIME, /* to the second */
     COLUMN_LIST, /* an array of texts, with commas */
     COLUMN_YESNO,
+    COLUMN_HEX, /* base64 in the answer */
 };
 struct column {
     const char *title, *path;

@@ -199,6 +199,10 @@ struct fault run_tsa_verify(struct cli *cli)
     }
     TRY(tst_inspect(cli->op, buf_span(&stamp), &info)); /* says which hash to take of the file */
     TRY(files_digest(cli->op, cli->arguments[0], info.hash, &digest));
+    if (!span_equal(info.imprint, file_digest_span(&digest))) {
+        return op_fail(cli->op, FAULT(TST_INVALID), "%s is not what was stamped: its %s digest is another",
+                       cli->arguments[0], info.hash);
+    }
     const struct tst_expect expect = { .hash = digest.hash,
                                        .digest = file_digest_span(&digest),
                                        .roots_pem = buf_span(&roots),

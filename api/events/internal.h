@@ -43,6 +43,8 @@ struct span message_span(const natsMsg *message);
 /* Makes the stream when there is none and `may_create`, or compares it with what it must be; then asks its servers
  * about syncing. `why` gets one line. */
 struct fault stream_accept(struct event_log *log, bool may_create, mono_ns deadline, struct buf *why);
+/* The stream as its server describes it; the caller destroys *ret_info. */
+natsStatus stream_get(struct event_log *log, mono_ns deadline, jsStreamInfo **ret_info, jsErrCode *ret_code);
 /* LOG_UNSAFE with a line when a stream of this configuration could lose or drop a message. */
 struct fault stream_config_check(const jsStreamConfig *stream, const struct config *config, struct buf *why);
 /* Whether one answer to EVENTS_SERVER_CHECK says that the server syncs every write. */

@@ -73,7 +73,7 @@ static natsStatus add_stream(struct event_log *log, mono_ns deadline, jsStreamIn
     return js_AddStream(ret_info, log->js, &wanted, &options, ret_code);
 }
 
-static natsStatus get_stream(struct event_log *log, mono_ns deadline, jsStreamInfo **ret_info, jsErrCode *ret_code)
+natsStatus stream_get(struct event_log *log, mono_ns deadline, jsStreamInfo **ret_info, jsErrCode *ret_code)
 {
     jsOptions options;
     natsStatus status = jsOptions_Init(&options);
@@ -96,7 +96,7 @@ static struct fault get_or_add(struct event_log *log, bool may_create, mono_ns d
 {
     for (;;) {
         jsErrCode code = 0;
-        natsStatus status = get_stream(log, deadline, ret_info, &code);
+        natsStatus status = stream_get(log, deadline, ret_info, &code);
         if (status != NATS_OK && (unsigned)code == JSStreamNotFoundErr) {
             if (!may_create) {
                 IGNORE(buf_printf(why, "event log: stream %s is gone\n", log->config->nats_stream));
@@ -276,116 +276,4 @@ struct fault stream_accept(struct event_log *log, bool may_create, mono_ns deadl
     }
     jsStreamInfo_Destroy(info);
     return fault;
-}
-
-/* ---- state ---- */
-
-static bool has_holes(const jsStreamInfo *info)
-{
-    return info->State.LastSeq >= info->State.FirstSeq &&
-           info->State.Msgs != info->State.LastSeq - info->State.FirstSeq + 1;
-}
-
-/* Nothing is ever deleted from this log, so the list of what is missing is asked for only when something is. */
-static struct fault find_hole(struct op *op, struct event_log *log, const jsStreamInfo *info,
-                              struct event_log_state *state)
-{
-    if (info->State.LastSeq > 0 && (info->State.FirstSeq > 1 || info->State.Msgs == 0)) {
-        state->first_missing = 1;
-        return OK;
-    }
-    if (!has_holes(info)) {
-        return OK;
-    }
-    jsStreamInfo *details = NULL;
-    jsErrCode code = 0;
-    jsOptions options;
-    natsStatus status = jsOptions_Init(&options);
-    if (status == NATS_OK) {
-        options.Wait = wait_ms(op->deadline, CHECK_MS);
-        options.Stream.Info.DeletedDetails = true;
-        status = js_GetStreamInfo(&details, log->js, log->config->nats_stream, &options, &code);
-    }
-    if (status != NATS_OK) {
-        return nats_fault(op, status, code, "asking for missing messages");
-    }
-    for (int i = 0; i < details->State.DeletedLen; i++) {
-        uint64_t seq = details->State.Deleted[i];
-        state->first_missing = state->first_missing == 0 || seq < state->first_missing ? seq : state->first_missing;
-    }
-    jsStreamInfo_Destroy(details);
-    return OK;
-}
-
-static void copy_state(struct event_log *log, const jsStreamInfo *info, struct event_log_state *ret_state)
-{
-    struct event_log_state state = { .connected = true, .connects = atomic_load(&log->connects) };
-    state.replicas_desired = (unsigned)log->config->nats_replicas;
-    if (info != NULL) {
-        state.first_seq = info->State.FirstSeq;
-        state.last_seq = info->State.LastSeq;
-        state.messages = info->State.Msgs;
-        state.replicas_actual = 1;
-        for (int i = 0; info->Cluster != NULL && i < info->Cluster->ReplicasLen; i++) {
-            const jsPeerInfo *peer = info->Cluster->Replicas[i];
-            state.replicas_actual += !peer->Offline && peer->Current ? 1 : 0;
-        }
-    }
-    *ret_state = state;
-}
-
-struct fault event_log_state_now(struct op *op, struct event_log *log, struct event_log_state *ret_state)
-{
-    BUG_IF(op->tx_open != 0);
-    jsStreamInfo *info = NULL;
-    jsErrCode code = 0;
-    natsStatus status = get_stream(log, op->deadline, &info, &code);
-    if (status != NATS_OK && (unsigned)code != JSStreamNotFoundErr) {
-        struct fault fault = nats_fault(op, status, code, "asking for the stream's state");
-        return op_fail(op, fault.code == FAULT_DEADLINE ? FAULT(LOG_UNAVAILABLE) : fault,
-                       "the event log does not answer: try again later");
-    }
-    struct event_log_state state;
-    copy_state(log, info, &state);
-    struct fault holes = info != NULL ? find_hole(op, log, info, &state) : OK;
-    jsStreamInfo_Destroy(info);
-    TRY(holes);
-    event_log_saw(log, state.last_seq);
-    event_log_lock(log);
-    log->state = state;
-    log->state_at = clock_mono();
-    event_log_unlock(log);
-    *ret_state = state;
-    return OK;
-}
-
-/* True when this caller is to ask; otherwise *ret_state is filled from what is known. */
-static bool must_refresh(struct event_log *log, struct event_log_state *ret_state)
-{
-    bool connected = event_log_connected(log);
-    event_log_lock(log);
-    bool fresh = log->state_at != 0 && clock_mono() - log->state_at < NS_PER_S;
-    bool mine = connected && !fresh && !log->refreshing;
-    log->refreshing = log->refreshing || mine;
-    *ret_state = log->state;
-    ret_state->connected = connected;
-    ret_state->closed = log->closed;
-    ret_state->connects = atomic_load(&log->connects);
-    ret_state->replicas_desired = (unsigned)log->config->nats_replicas;
-    event_log_unlock(log);
-    return mine;
-}
-
-struct fault event_log_state(struct op *op, struct event_log *log, struct event_log_state *ret_state)
-{
-    struct event_log_state state;
-    if (must_refresh(log, &state)) {
-        struct fault fault = event_log_state_now(op, log, &state);
-        event_log_lock(log);
-        log->refreshing = false;
-        event_log_unlock(log);
-        TRY(fault);
-    }
-    *ret_state = state;
-    return OK;
 }

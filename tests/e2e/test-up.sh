@@ -37,4 +37,4 @@ cd "$top" || exit 1
 if scripts/up --detach >"$data/second.log" 2>&1; then bad "a second up while one runs must not start" "$data/second.log"; else ok "a second up is refused"; fi
 is "and says why" grep -Eiq 'already|running' "$data/second.log"
 is "scripts/down" scripts/down
-is "nothing of it runs any more" bash -c '! pgrep -f "svc-api serve --config /src/var/embedded" >/dev/null'
+is "nothing of it runs any more" flock -n var/embedded/.alive true

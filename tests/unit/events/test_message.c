@@ -246,5 +246,5 @@ int main(void)
         cmocka_unit_test(data_in_any_form_is_stored_in_one),
         cmocka_unit_test(without_memory_it_says_so),
     };
-    return cmocka_run_group_tests_name("events/body", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("events/message", tests, NULL, NULL);
 }
