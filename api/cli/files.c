@@ -106,6 +106,7 @@ struct fault files_digest(struct op *op, const char *path, const char *hash, str
     CLEANUP(EVP_MD_CTX_freep) EVP_MD_CTX *ctx = EVP_MD_CTX_new();
     CLEANUP(EVP_MD_freep) EVP_MD *md = EVP_MD_fetch(crypto_context(), digest.hash, NULL);
     TRY(open_input(op, path, &fd));
+    BUG_IF(fd < 0);
     if (ctx == NULL || md == NULL || EVP_DigestInit_ex2(ctx, md, NULL) != 1) {
         return crypto_fail(op, "the hash algorithm is not available");
     }

@@ -46,7 +46,7 @@ struct fault run_health(struct cli *cli)
 {
     CLEANUP(http_answer_clear) struct http_answer alive = { 0 };
     CLEANUP(http_answer_clear) struct http_answer ready = { 0 };
-    struct view health, readiness;
+    struct view health = { 0 }, readiness = { 0 };
     TRY(probe(cli, 0, &alive, &health));
     TRY(probe(cli, 1, &ready, &readiness));
     bool well = alive.status == 200 && ready.status == 200;

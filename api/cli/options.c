@@ -114,6 +114,24 @@ static struct fault store_flag(struct cli *cli, const struct flag *flag, const c
     return OK;
 }
 
+static struct fault no_value(struct cli *cli, const char *name)
+{
+    return op_fail(cli->op, FAULT(BAD_ARGUMENT), "--%s takes no value", name);
+}
+
+static struct fault set_global(struct cli *cli, struct arguments *arguments, const struct global *global,
+                               const char *inline_value)
+{
+    if (global->at != NULL) {
+        return take_value(cli, arguments, arguments->argv[arguments->at], inline_value, global->at);
+    }
+    if (inline_value != NULL) {
+        return no_value(cli, global->name);
+    }
+    *global->on = true;
+    return OK;
+}
+
 static struct fault read_option(struct cli *cli, struct arguments *arguments, const struct global *globals,
                                 size_t count)
 {
@@ -124,35 +142,28 @@ static struct fault read_option(struct cli *cli, struct arguments *arguments, co
     const char *inline_value = equals != NULL ? equals + 1 : NULL, *value = "";
     const struct global *global = letter ? (*name == 'h' && len == 1 ? find_global(globals, count, "help", 4) : NULL)
                                          : find_global(globals, count, name, len);
-    const struct flag *flag = global == NULL ? find_flag(cli->command, name, len, letter) : NULL;
-    if (global == NULL && flag == NULL) {
+    if (global != NULL) {
+        return set_global(cli, arguments, global, inline_value);
+    }
+    const struct flag *flag = find_flag(cli->command, name, len, letter);
+    if (flag == NULL) {
         return op_fail(cli->op, FAULT(BAD_ARGUMENT), "%s: unknown option; see svc-cli %s%s--help", option,
                        cli->command != NULL ? cli->command->words : "", cli->command != NULL ? " " : "");
     }
-    bool wants = global != NULL ? global->at != NULL : flag->value != NULL;
-    if (!wants && inline_value != NULL) {
-        return op_fail(cli->op, FAULT(BAD_ARGUMENT), "--%.*s takes no value", (int)len, name);
-    }
-    if (wants) {
+    if (flag->value != NULL) {
         TRY(take_value(cli, arguments, option, inline_value, &value));
+    } else if (inline_value != NULL) {
+        return no_value(cli, flag->name);
     }
-    if (flag != NULL) {
-        return store_flag(cli, flag, option, value);
-    }
-    if (global->at != NULL) {
-        *global->at = value;
-    } else {
-        *global->on = true;
-    }
-    return OK;
+    return store_flag(cli, flag, option, value);
 }
 
 /* The command's words: the first arguments that are no options and no values of options of every command. */
 static void find_words(struct cli *cli, const struct arguments *arguments, const struct global *globals, size_t count,
                        bool used[])
 {
-    const char *words[WORDS_MAX];
-    int places[WORDS_MAX];
+    const char *words[WORDS_MAX] = { NULL };
+    int places[WORDS_MAX] = { 0 };
     size_t word_count = 0, taken = 0;
     for (int i = 1; i < arguments->argc && word_count < WORDS_MAX; i++) {
         const char *at = arguments->argv[i];

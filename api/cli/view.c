@@ -44,7 +44,8 @@ static size_t value_len(struct span json)
 
 static struct span skip(struct span json, size_t len)
 {
-    return len >= json.len ? (struct span){ 0 } : span_of(json.at + len, json.len - len);
+    size_t used = len < json.len ? len : json.len;
+    return span_of(json.at + used, json.len - used);
 }
 
 static struct span take_value(struct span *rest)

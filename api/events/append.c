@@ -28,7 +28,7 @@ static void accepted(struct event_log *log, unsigned connect, bool safe)
     event_log_lock(log);
     log->checking = false;
     if (safe) {
-        atomic_store(&log->accepted_connect, connect);
+        event_log_accepted(log, connect);
     }
     BUG_IF(pthread_cond_broadcast(&log->changed) != 0);
     event_log_unlock(log);
@@ -116,6 +116,9 @@ static struct fault publish_once(struct op *op, struct event_log *log, struct pu
     bool certain = code != 0 || status == NATS_NO_RESPONDERS || status == NATS_INSUFFICIENT_BUFFER ||
                    status == NATS_MAX_PAYLOAD || status == NATS_INVALID_SUBJECT;
     publication->sent = publication->sent || !certain;
+    if (status == NATS_NO_RESPONDERS) {
+        atomic_store(&log->accepted_connect, 0); /* is the stream still there? */
+    }
     return nats_fault(op, status, code, "appending");
 }
 
@@ -124,10 +127,12 @@ static bool worth_repeating(struct fault fault)
     return fault.code == FAULT_DEADLINE || fault.code == FAULT_LOG_UNAVAILABLE;
 }
 
-static bool give_up(const struct op *op, const struct publication *publication)
+/* Without a connection what was never sent is given up soon. With one, a cluster may be choosing a leader. */
+static bool give_up(const struct op *op, struct event_log *log, const struct publication *publication)
 {
     mono_ns again = clock_mono() + AGAIN_NS;
-    return again >= op->deadline || (!publication->sent && again >= publication->started + UNSENT_NS);
+    bool hopeless = !publication->sent && !event_log_connected(log) && again >= publication->started + UNSENT_NS;
+    return again >= op->deadline || hopeless;
 }
 
 static struct fault publish(struct op *op, struct event_log *log, struct publication *publication, uint64_t *ret_seq)
@@ -143,7 +148,7 @@ static struct fault publish(struct op *op, struct event_log *log, struct publica
         if (!worth_repeating(fault)) {
             return fault.code == FAULT_LOG_CONFLICT ? fault : op_fail(op, fault, "the event log refused the events");
         }
-        if (give_up(op, publication)) {
+        if (give_up(op, log, publication)) {
             return publication->sent
                        ? op_fail(op, FAULT(DEADLINE),
                                  "the event log did not acknowledge in time: it may have stored "

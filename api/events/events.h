@@ -18,7 +18,9 @@
  *     }
  *
  * A server that says otherwise, or does not say, is refused (LOG_UNSAFE), unless nats.allow_unsynced is set and the
- * stream has three or more replicas. The same is looked at again after every reconnect, before the next append.
+ * stream has three or more replicas. In a cluster a majority of the stream's servers has to say so and none may say
+ * otherwise; one that is away is not waited for. The same is looked at again, before the next append, after every
+ * reconnect; in a cluster also whenever a server comes to the stream or leaves it, and once a minute.
  *
  * Thread-safe, except event_log_close; a reader belongs to one thread.
  */

@@ -19,10 +19,12 @@ struct event_log {
     jsCtx *js;
     atomic_uint connects;         /* made connections; changed by nats.c's thread */
     atomic_uint accepted_connect; /* the one for which stream and servers were last found safe */
+    _Atomic mono_ns accepted_at;  /* when that was */
     _Atomic uint64_t seen;        /* newest sequence known to be stored */
     pthread_mutex_t lock;         /* guards the rest; never held over I/O */
     pthread_cond_t changed;       /* connects, checking, refreshing */
     bool checking, refreshing, closed;
+    uint64_t keepers; /* which servers keep the stream, and which of them are there: changes when either does */
     struct event_log_state state;
     mono_ns state_at; /* 0 = never */
 };
@@ -34,6 +36,8 @@ void event_log_wait(struct event_log *log, mono_ns deadline);
 void event_log_lock(struct event_log *log);
 void event_log_unlock(struct event_log *log);
 bool event_log_connected(struct event_log *log);
+/* Stream and servers are as they must be, as of that connection. */
+void event_log_accepted(struct event_log *log, unsigned connect);
 void event_log_saw(struct event_log *log, uint64_t stream_seq);
 /* A wait for the library: what is left of `deadline`, at least 1 ms, at most `most_ms`. */
 int64_t wait_ms(mono_ns deadline, int64_t most_ms);
@@ -47,6 +51,9 @@ struct fault stream_accept(struct event_log *log, bool may_create, mono_ns deadl
 natsStatus stream_get(struct event_log *log, mono_ns deadline, jsStreamInfo **ret_info, jsErrCode *ret_code);
 /* LOG_UNSAFE with a line when a stream of this configuration could lose or drop a message. */
 struct fault stream_config_check(const jsStreamConfig *stream, const struct config *config, struct buf *why);
+/* Whether the servers that keep the stream sync every write: LOG_UNSAFE with a line when not, or when they cannot say;
+ * LOG_UNAVAILABLE when they do not answer. */
+struct fault servers_check(struct event_log *log, const jsStreamInfo *info, mono_ns deadline, struct buf *why);
 /* Whether one answer to EVENTS_SERVER_CHECK says that the server syncs every write. */
 bool server_answer_synced(struct span answer);
 /* Value of the first text member of that name, "" when absent. Names of servers and ids: no escapes in them. */

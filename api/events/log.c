@@ -35,6 +35,12 @@ bool event_log_connected(struct event_log *log)
     return natsConnection_Status(log->connection) == NATS_CONN_STATUS_CONNECTED;
 }
 
+void event_log_accepted(struct event_log *log, unsigned connect)
+{
+    atomic_store(&log->accepted_at, clock_mono());
+    atomic_store(&log->accepted_connect, connect);
+}
+
 void event_log_saw(struct event_log *log, uint64_t stream_seq)
 {
     uint64_t seen = atomic_load(&log->seen);
@@ -225,6 +231,27 @@ static struct fault connect_until(struct event_log *log, mono_ns deadline, struc
     return status == NATS_OK ? OK : nats_fault(NULL, status, 0, "making a JetStream context");
 }
 
+/* A cluster that is choosing its leaders is waited for. */
+static struct fault accept_until(struct event_log *log, mono_ns deadline, struct buf *why)
+{
+    size_t said = why->len;
+    for (;;) {
+        unsigned connect = atomic_load(&log->connects);
+        struct fault fault = stream_accept(log, true, deadline, why);
+        if (!FAULTED(fault)) {
+            event_log_accepted(log, connect);
+            return OK;
+        }
+        if (fault.code != FAULT_LOG_UNAVAILABLE || clock_mono() + RETRY_NS >= deadline) {
+            return fault;
+        }
+        why->len = said; /* only the last reason counts */
+        event_log_lock(log);
+        event_log_wait(log, clock_mono() + RETRY_NS);
+        event_log_unlock(log);
+    }
+}
+
 struct fault event_log_open(const struct config *config, struct buf *why, struct event_log **ret_log)
 {
     CLEANUP(buf_free) struct buf unread = BUF_INIT(4096);
@@ -237,9 +264,7 @@ struct fault event_log_open(const struct config *config, struct buf *why, struct
     BUG_IF(pthread_cond_init(&made->changed, NULL) != 0);
     TRY(make_options(made, say));
     TRY(connect_until(made, deadline, say));
-    unsigned connect = atomic_load(&made->connects);
-    TRY(stream_accept(made, true, deadline, say));
-    atomic_store(&made->accepted_connect, connect);
+    TRY(accept_until(made, deadline, say));
     *ret_log = TAKE(made);
     return OK;
 }

@@ -1,7 +1,8 @@
 /* What the log is like now: how far it goes, what is missing, whether it is there. */
 #include "api/events/internal.h"
 
-#define ASK_MS 2000
+#define ASK_MS   2000
+#define STALE_NS (60 * NS_PER_S)
 
 static bool has_holes(const jsStreamInfo *info)
 {
@@ -40,6 +41,37 @@ static struct fault find_hole(struct op *op, struct event_log *log, const jsStre
     return OK;
 }
 
+/* A number for "these servers, in this state". */
+static uint64_t keepers_of(const jsStreamInfo *info)
+{
+    uint64_t sum = 1469598103934665603u; /* FNV-1a over each name; order does not matter, so they are added up */
+    for (int i = 0; info->Cluster != NULL && i < info->Cluster->ReplicasLen; i++) {
+        const jsPeerInfo *peer = info->Cluster->Replicas[i];
+        uint64_t hash = peer->Offline ? 1 : 2;
+        for (const char *c = peer->Name; c != NULL && *c != '\0'; c++) {
+            hash = (hash ^ (uint8_t)*c) * 1099511628211u;
+        }
+        sum += hash;
+    }
+    return sum;
+}
+
+/* A server that came (back) to the stream has to say whether it syncs, before the next append; and all have to say it
+ * again from time to time, since one that is back at once is not missed. (A single server that restarts breaks our
+ * connection.) */
+static void note_keepers(struct event_log *log, const jsStreamInfo *info)
+{
+    uint64_t keepers = keepers_of(info);
+    bool several = info->Cluster != NULL && info->Cluster->ReplicasLen > 0;
+    bool stale = several && clock_mono() - atomic_load(&log->accepted_at) > STALE_NS;
+    event_log_lock(log);
+    if (stale || (log->keepers != 0 && log->keepers != keepers)) {
+        atomic_store(&log->accepted_connect, 0);
+    }
+    log->keepers = keepers;
+    event_log_unlock(log);
+}
+
 static void copy_state(struct event_log *log, const jsStreamInfo *info, struct event_log_state *ret_state)
 {
     struct event_log_state state = { .connected = true, .connects = atomic_load(&log->connects) };
@@ -70,6 +102,9 @@ struct fault event_log_state_now(struct op *op, struct event_log *log, struct ev
     }
     struct event_log_state state;
     copy_state(log, info, &state);
+    if (info != NULL) {
+        note_keepers(log, info);
+    }
     struct fault holes = info != NULL ? find_hole(op, log, info, &state) : OK;
     jsStreamInfo_Destroy(info);
     TRY(holes);

@@ -8,8 +8,7 @@ const char *request_path(const struct request *request, const char *name)
             return params->at[i].value;
         }
     }
-    BUG_IF("a handler asked for a name that its path template does not have");
-    return NULL;
+    fault_bug(__FILE__, __LINE__, "a handler asked for a name that its path template does not have");
 }
 
 const char *request_query(const struct request *request, const char *name)

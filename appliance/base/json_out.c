@@ -86,6 +86,9 @@ void jout_array_end(struct jout *jout)
 /* RFC 8785 3.2.2.2: the two-character escapes where JSON has them, \u00xx for other controls, nothing else. */
 static struct fault put_string(struct buf *out, struct span text)
 {
+    if (text.len == 0) {
+        return buf_text(out, "\"\"");
+    }
     TRY(utf8_check(text));
     TRY(buf_u8(out, '"'));
     size_t from = 0;

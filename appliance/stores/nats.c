@@ -94,22 +94,23 @@ static struct fault print_conf(struct op *op, const struct config *config, const
     return buf_text(out, "\" } ]\n  }\n}\n");
 }
 
-struct fault nats_lend_credentials(struct op *op, const char *folder, const char *user)
+static struct fault credentials_write(struct op *op, const struct config *config)
 {
-    TRY(password_make());
-    TRY(folder_own(op, folder, user, NULL, 0700));
+    const char *folder = NULL;
+    TRY(folder_path(op, config->data_dir, "nats-client", &folder));
+    TRY(folder_own(op, folder, NATS_CLIENT_USER, NULL, 0700));
     CLEANUP(buf_free) struct buf text = BUF_INIT(FILE_MAX);
     TRY(buf_text(&text, NATS_LOGIN ":"));
     TRY(buf_put(&text, secret_span(password)));
     TRY(buf_text(&text, "\n"));
     struct output_file file = { .text = buf_span(&text) };
     TRY(folder_path(op, folder, "credentials", &file.path));
-    return process_as(op, user, write_file, &file, NULL);
+    return process_as(op, NATS_CLIENT_USER, write_file, &file, NULL);
 }
 
 struct fault nats_init(struct op *op, const struct config *config)
 {
-    const char *address = NULL, *folder = NULL, *client = NULL;
+    const char *address = NULL, *folder = NULL;
     TRY(arena_printf(op->arena, &address, "127.0.0.1:%lld", (long long)config->nats_embedded_port));
     TRY(port_free(op, "nats.embedded_port", address));
     TRY(password_make());
@@ -120,8 +121,7 @@ struct fault nats_init(struct op *op, const struct config *config)
     struct output_file file = { .text = buf_span(&text) };
     TRY(folder_path(op, folder, "nats-server.conf", &file.path));
     TRY(process_as(op, NATS_USER, write_file, &file, NULL));
-    TRY(folder_path(op, config->data_dir, "nats-client", &client));
-    return nats_lend_credentials(op, client, NATS_CLIENT_USER);
+    return credentials_write(op, config);
 }
 
 struct fault nats_start(struct op *op, const struct config *config, pid_t *ret_pid)

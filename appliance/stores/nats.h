@@ -22,7 +22,5 @@ struct fault nats_start(struct op *op, const struct config *config, pid_t *ret_p
 /* OK when the server answers within op's deadline, and, embedded, takes our credentials and has JetStream on;
  * LOG_UNAVAILABLE. */
 struct fault nats_check(struct op *op, const struct config *config);
-/* The credentials once more, in `folder` made for `user`: for a program that does not run as svc-api (rebuild). */
-struct fault nats_lend_credentials(struct op *op, const char *folder, const char *user);
 
 #endif

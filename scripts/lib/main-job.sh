@@ -1,6 +1,10 @@
 # Sourced by scripts/up: the main job, one line for each step. Uses top, root, data, file and step of scripts/up.
 
-cli() { SVC_CLIENT_ENV="$data/client.env" "$top/scripts/svc-cli" "$@"; }
+# What it has to say beside its answer is shown only when it fails.
+cli() {
+    local said=$data/log/main-job.err
+    SVC_CLIENT_ENV="$data/client.env" "$top/scripts/svc-cli" "$@" 2>"$said" || { cat "$said" >&2; return 1; }
+}
 # A program of the Debian root, on this machine's files.
 rooted() {
     local libs=$root/usr/lib/x86_64-linux-gnu program=$1

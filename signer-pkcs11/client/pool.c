@@ -144,7 +144,7 @@ static struct fault take_place(struct op *op, struct pool *pool, mono_ns deadlin
 }
 
 struct fault signer_pool_take(struct op *op, struct pool *pool, enum pool_choice choice, mono_ns deadline,
-                       struct connection **ret_connection)
+                              struct connection **ret_connection)
 {
     for (;;) {
         struct connection *idle = NULL;
@@ -156,7 +156,7 @@ struct fault signer_pool_take(struct op *op, struct pool *pool, enum pool_choice
             }
             return fault;
         }
-        if (choice == POOL_ANY && !frame_stale(&idle->stream)) {
+        if (choice == POOL_ANY) {
             *ret_connection = idle;
             return OK;
         }

@@ -23,13 +23,15 @@ struct fault signer_pool_new(const struct config *config, struct pool **ret_pool
 void signer_pool_free(struct pool *pool); /* connections still out are a bug */
 DEFINE_FREEP(struct pool, signer_pool_free)
 
-/* An idle connection that the peer has not closed, or a fresh one; `fresh` only: idle ones are dropped first (the peer
- * was restarted). SIGNER_UNAVAILABLE (nobody listens), SATURATED (all in use until `deadline`). */
+/* An idle connection, or a new one. The peer may have left an idle one, which sending on it tells; then POOL_FRESH
+ * drops all that are idle (the peer was restarted) and gives a new one. SIGNER_UNAVAILABLE (nobody listens), SATURATED
+ * (all in use until `deadline`). */
 enum pool_choice { POOL_ANY, POOL_FRESH };
 struct fault signer_pool_take(struct op *op, struct pool *pool, enum pool_choice choice, mono_ns deadline,
-                       struct connection **ret_connection);
-void signer_pool_put(struct connection *connection);  /* for the next caller */
-void signer_pool_drop(struct connection *connection); /* closed: an answer may still come on it, or it broke; NULL is fine */
+                              struct connection **ret_connection);
+void signer_pool_put(struct connection *connection); /* for the next caller */
+void signer_pool_drop(
+    struct connection *connection); /* closed: an answer may still come on it, or it broke; NULL is fine */
 static inline void pool_dropp(struct connection **connection)
 {
     signer_pool_drop(TAKE(*connection));

@@ -92,12 +92,6 @@ void frame_done(struct frame_stream *stream)
     stream->taken = 0;
 }
 
-bool frame_stale(const struct frame_stream *stream)
-{
-    struct pollfd ready = { .fd = stream->fd, .events = POLLIN | POLLRDHUP };
-    return stream->filled > stream->taken || poll(&ready, 1, 0) != 0;
-}
-
 struct fault frame_reserve(struct buf *frame, size_t len, uint8_t **ret_message)
 {
     REQUIRE(len >= 1 && len <= FRAME_MAX, TOO_LARGE);

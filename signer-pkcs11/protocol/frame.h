@@ -37,8 +37,6 @@ struct fault frame_wait(struct frame_stream *stream, mono_ns deadline);
 struct fault frame_read(struct frame_stream *stream, mono_ns deadline, struct span *ret_message);
 /* The message is not needed any more; what was read ahead moves up. */
 void frame_done(struct frame_stream *stream);
-/* Bytes are there that no one has asked for, or the peer has gone: on an idle client connection both mean "drop it". */
-bool frame_stale(const struct frame_stream *stream);
 
 /* Appends the header of a message of `len` bytes and room for it, which the caller fills. TOO_LARGE. */
 struct fault frame_reserve(struct buf *frame, size_t len, uint8_t **ret_message);

@@ -214,7 +214,7 @@ struct fault key_use(struct op *op, struct token_session *session, const struct 
 {
     struct handle handle = { .ref = *ref, .generation = session->seen };
     if (!recall(session, ref, &handle)) {
-        struct key_objects objects;
+        struct key_objects objects = { 0 };
         TRY(key_find(op, session, ref, &objects));
         handle.object = objects.private_key != CK_INVALID_HANDLE ? objects.private_key : objects.secret_key;
         handle.algorithm = objects.algorithm;

@@ -201,7 +201,8 @@ static size_t flow_event_counts[FLOW_FEATURES], flow_row_counts[FLOW_FEATURES];
 
 [[maybe_unused]] static void flow_pause(void)
 {
-    outbox_stop(TAKE(flow_services.outbox));
+    outbox_stop(flow_services.outbox);
+    outbox_free(TAKE(flow_services.outbox));
     projector_stop(TAKE(flow_services.projector));
 }
 

@@ -3,7 +3,9 @@
 
 #include "signer-pkcs11/protocol/message.h"
 
+#include <dirent.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -81,6 +83,53 @@ static void a_file_where_the_socket_should_be_is_not_removed(void **state)
 
 /* ---- death ---- */
 
+static unsigned open_descriptors(void)
+{
+    unsigned count = 0;
+    DIR *dir = opendir("/proc/self/fd");
+    assert_non_null(dir);
+    while (readdir(dir) != NULL) {
+        count++;
+    }
+    (void)closedir(dir);
+    return count;
+}
+
+struct waiting {
+    struct rig *rig;
+    const struct sign_request *request;
+    pthread_t thread;
+    struct fault fault;
+};
+
+static void *sign_when_it_goes_on(void *arg)
+{
+    struct waiting *one = arg;
+    CLEANUP(buf_free) struct buf signature = BUF_INIT(SIGNATURE_MAX);
+    one->fault = sign_in(one->rig, one->request, 20000, &signature);
+    return NULL;
+}
+
+/* Leaves several connections idle: a signer that is stopped answers none, so each caller opens its own. */
+static void open_connections(struct rig *rig, const struct sign_request *request)
+{
+    struct waiting waiting[5];
+    unsigned before = open_descriptors();
+    assert_int_equal(kill(rig->pid, SIGSTOP), 0);
+    for (size_t i = 0; i < COUNT_OF(waiting); i++) {
+        waiting[i] = (struct waiting){ .rig = rig, .request = request };
+        assert_int_equal(pthread_create(&waiting[i].thread, NULL, sign_when_it_goes_on, &waiting[i]), 0);
+    }
+    while (open_descriptors() < before + COUNT_OF(waiting) - 1) { /* one was open already */
+        (void)sched_yield();
+    }
+    assert_int_equal(kill(rig->pid, SIGCONT), 0);
+    for (size_t i = 0; i < COUNT_OF(waiting); i++) {
+        assert_int_equal(pthread_join(waiting[i].thread, NULL), 0);
+        assert_fault(waiting[i].fault, NONE);
+    }
+}
+
 static void a_dead_signer_fails_closed_and_works_again_without_a_new_client(void **state)
 {
     (void)state;
@@ -97,7 +146,20 @@ static void a_dead_signer_fails_closed_and_works_again_without_a_new_client(void
         assert_int_equal(signature.len, 0);
         rig_start(&rig);
     }
+    /* Connections that an earlier signer left are dropped together, so that one retry is enough. */
     assert_fault(sign_in(&rig, &request, 20000, &signature), NONE);
+    open_connections(&rig, &request);
+    (void)rig_end(&rig, SIGKILL);
+    rig_start(&rig);
+    open_connections(&rig, &request);
+    (void)rig_end(&rig, SIGTERM);
+    struct signer_client *kept = TAKE(rig.client); /* rig_start looks through a client of its own */
+    assert_fault(signer_client_new(rig.config, &rig.client), NONE);
+    rig_start(&rig);
+    CLEANUP(op_freep) struct op *op = op_within(20000);
+    buf_clear(&signature);
+    assert_fault(signer_sign(op, kept, &request, &signature), NONE);
+    signer_client_free(kept);
 }
 
 static void a_stopped_signer_fails_inside_the_deadline(void **state)

@@ -120,6 +120,19 @@ static void what_preview_refuses_sign_refuses_too_and_nothing_is_appended(void *
     assert_int_equal(atomic_load(&signer_signed), 0);
 }
 
+static void a_key_of_another_purpose_is_no_key_here(void **state)
+{
+    (void)state;
+    char seal[64];
+    const struct answer *answer = call("GET", "/api/v1/keys?purpose=seal", operator_a, NULL, NULL);
+    (void)snprintf(seal, sizeof(seal), "%s", flow_text(answer, "key_id"));
+    assert_int_equal(strlen(seal), 36);
+    assert_problem(call("POST", "/api/v1/code-signing/preview", ci_a, NULL, body_of(seal, DIGEST_1, NULL)), 404,
+                   "key_not_found");
+    (void)snprintf(seal, sizeof(seal), "%s", flow_text(call("GET", "/api/v1/keys", operator_b, NULL, NULL), "key_id"));
+    assert_string_equal(seal, ""); /* tenant-b has none of its own */
+}
+
 static void a_preview_of_anything_else_is_no_preview(void **state)
 {
     (void)state;
@@ -442,6 +455,7 @@ int main(void)
         cmocka_unit_test(keys_of_other_purposes_and_unknown_algorithms_are_refused),
         cmocka_unit_test(keys_are_made_and_shown),
         cmocka_unit_test(what_preview_refuses_sign_refuses_too_and_nothing_is_appended),
+        cmocka_unit_test(a_key_of_another_purpose_is_no_key_here),
         cmocka_unit_test(a_preview_of_anything_else_is_no_preview),
         cmocka_unit_test(a_signing_verifies_and_replays_byte_for_byte),
         cmocka_unit_test(rsa_signs_in_both_schemes),

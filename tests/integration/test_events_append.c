@@ -382,6 +382,29 @@ static void a_server_that_came_back_unsynced_gets_no_event(void **state)
     assert_fault(append_number(again, fixture->log, "a", 1, NULL, &seq), NONE);
 }
 
+static void a_login_that_is_refused_for_good_is_told(void **state)
+{
+    struct fixture *fixture = *state;
+    CLEANUP(op_freep) struct op *op = op_of("acme", 20000);
+    struct event_log_state now = { 0 };
+    char path[128], text[512];
+    nats_kill(&fixture->nats);
+    (void)snprintf(path, sizeof(path), "%s/nats.conf", fixture->nats.folder);
+    (void)snprintf(text, sizeof(text), "listen: \"127.0.0.1:%d\"\nauthorization { user: svc, password: other }\n",
+                   fixture->nats.port);
+    write_text(path, text);
+    nats_start(&fixture->nats);
+    while (!now.closed && !op_expired(op)) {
+        assert_fault(event_log_state(op, fixture->log, &now), NONE);
+        (void)poll(NULL, 0, 20);
+    }
+    assert_true(now.closed);
+    assert_false(now.connected);
+    CLEANUP(op_freep) struct op *after = op_of("acme", 500);
+    uint64_t seq = 0;
+    assert_fault(append_number(after, fixture->log, "a", 1, NULL, &seq), LOG_UNAVAILABLE);
+}
+
 static void a_log_that_vanished_is_not_made_anew(void **state)
 {
     struct fixture *fixture = *state;
@@ -448,6 +471,7 @@ int main(void)
         WITH_SERVER(stored_and_killed_before_the_answer_counts_once),
         WITH_SERVER(an_answer_that_never_comes_is_told_from_nothing_stored),
         WITH_SERVER(a_server_that_came_back_unsynced_gets_no_event),
+        WITH_SERVER(a_login_that_is_refused_for_good_is_told),
         WITH_SERVER(a_log_that_vanished_is_not_made_anew),
         WITH_SERVER(many_threads_append_at_once),
     };

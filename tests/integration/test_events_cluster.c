@@ -76,19 +76,23 @@ static void restart_as(struct cluster *cluster, int which, bool syncs)
     nats_start(&cluster->server[which]);
 }
 
-/* Until all three keep the stream again. */
-static void wait_whole(struct event_log *log)
+static void wait_replicas(struct event_log *log, unsigned count)
 {
-    CLEANUP(op_freep) struct op *op = op_of("", 30000);
+    CLEANUP(op_freep) struct op *op = op_of("", 60000);
     struct event_log_state state = { 0 };
-    while (state.replicas_actual < SERVERS && !op_expired(op)) {
+    while (state.replicas_actual != count && !op_expired(op)) {
         if (FAULTED(event_log_state_now(op, log, &state))) {
             state.replicas_actual = 0;
         }
         (void)poll(NULL, 0, 50);
     }
-    assert_int_equal(state.replicas_actual, SERVERS);
+    assert_int_equal(state.replicas_actual, count);
     assert_int_equal(state.replicas_desired, SERVERS);
+}
+
+static void wait_whole(struct event_log *log)
+{
+    wait_replicas(log, SERVERS);
 }
 
 static void one_that_syncs_later_is_one_too_many(void **state)
@@ -119,7 +123,6 @@ static void appends_go_on_when_one_server_dies(void **state)
     append_one(log, next++);
     wait_whole(log);
     assert_fault(event_reader_new(log, 1, &reader), NONE);
-    cluster->config.nats_allow_unsynced = true; /* a dead server cannot say that it syncs */
     for (int i = 0; i < SERVERS; i++) {
         nats_kill(&cluster->server[i]);
         append_one(log, next++);
@@ -137,12 +140,31 @@ static void appends_go_on_when_one_server_dies(void **state)
     event_log_close(log);
 }
 
+static void one_that_comes_back_unsynced_stops_appends(void **state)
+{
+    struct cluster *cluster = *state;
+    struct event_log *log = log_for_test(&cluster->config);
+    append_one(log, 1);
+    wait_whole(log);
+    nats_kill(&cluster->server[1]);
+    wait_replicas(log, SERVERS - 1);
+    append_one(log, 2); /* two of three are enough */
+    restart_as(cluster, 1, false);
+    wait_whole(log);
+    CLEANUP(op_freep) struct op *op = op_of("acme", 30000);
+    uint64_t seq = 0;
+    struct fault fault = append_number(op, log, "a", 3, NULL, &seq);
+    assert_fault(fault, LOG_UNSAFE);
+    event_log_close(log);
+}
+
 #define WITH_CLUSTER(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH_CLUSTER(one_that_syncs_later_is_one_too_many),
+        WITH_CLUSTER(one_that_comes_back_unsynced_stops_appends),
         WITH_CLUSTER(appends_go_on_when_one_server_dies),
     };
     return cmocka_run_group_tests_name("events/cluster", tests, NULL, NULL);

@@ -6,6 +6,27 @@ static int64_t said_rows(struct fixture *fixture)
     return admin_int(&fixture->config, "SELECT count(*) FROM svc.test_said");
 }
 
+/* Walks a tenant's records and recomputes the chain from their bytes. */
+static void assert_chain(struct fixture *fixture, const char *tenant_text, int64_t count)
+{
+    static const struct sql SQL_RECORDS = {
+        "test_records", "SELECT sequence, record, chain FROM svc.audit_records WHERE tenant_id = $1 ORDER BY sequence",
+        1
+    };
+    CLEANUP(op_freep) struct op *op = op_of(tenant_text, 10000);
+    CLEANUP(tx_rollbackp) struct tx *tx = NULL;
+    CLEANUP(rows_freep) struct rows *rows = NULL;
+    struct sha256 chain = { 0 };
+    assert_fault(tx_begin(op, fixture->a.store, STORE_REQUEST, &tx), NONE);
+    assert_fault(tx_query(tx, &SQL_RECORDS, (struct sql_arg[]){ SQL_TEXT(tenant_text) }, 1, &rows), NONE);
+    assert_int_equal(rows_count(rows), count);
+    for (size_t i = 0; i < rows_count(rows); i++) {
+        assert_int_equal(rows_int(rows, i, 0), i + 1);
+        assert_fault(audit_chain_next(&chain, rows_bytes(rows, i, 1), &chain), NONE);
+        assert_true(span_equal(rows_bytes(rows, i, 2), SPAN_ARRAY(chain.at)));
+    }
+}
+
 /* ---- what does not apply ---- */
 
 static void an_event_that_no_feature_knows_stops_the_projector(void **state)
@@ -61,6 +82,8 @@ static void a_failing_projection_stops_there_and_resumes_when_it_can(void **stat
     }
     assert_false(state_of(&fixture->a).stopped_at_failure);
     assert_int_equal(said_rows(fixture), 20);
+    assert_chain(fixture, "acme", 10);
+    assert_chain(fixture, "umbrella", 10);
     assert_int_equal(admin_int(&fixture->config, "SELECT count(*) FROM svc.projection_failure"), 0);
 }
 
@@ -121,27 +144,6 @@ static void an_id_that_was_applied_counts_once_for_ever(void **state)
 }
 
 /* ---- what does ---- */
-
-/* Walks a tenant's records and recomputes the chain from their bytes. */
-static void assert_chain(struct fixture *fixture, const char *tenant_text, int64_t count)
-{
-    static const struct sql SQL_RECORDS = {
-        "test_records", "SELECT sequence, record, chain FROM svc.audit_records WHERE tenant_id = $1 ORDER BY sequence",
-        1
-    };
-    CLEANUP(op_freep) struct op *op = op_of(tenant_text, 10000);
-    CLEANUP(tx_rollbackp) struct tx *tx = NULL;
-    CLEANUP(rows_freep) struct rows *rows = NULL;
-    struct sha256 chain = { 0 };
-    assert_fault(tx_begin(op, fixture->a.store, STORE_REQUEST, &tx), NONE);
-    assert_fault(tx_query(tx, &SQL_RECORDS, (struct sql_arg[]){ SQL_TEXT(tenant_text) }, 1, &rows), NONE);
-    assert_int_equal(rows_count(rows), count);
-    for (size_t i = 0; i < rows_count(rows); i++) {
-        assert_int_equal(rows_int(rows, i, 0), i + 1);
-        assert_fault(audit_chain_next(&chain, rows_bytes(rows, i, 1), &chain), NONE);
-        assert_true(span_equal(rows_bytes(rows, i, 2), SPAN_ARRAY(chain.at)));
-    }
-}
 
 static void each_tenant_has_its_own_chain(void **state)
 {

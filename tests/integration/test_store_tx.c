@@ -205,6 +205,22 @@ static void an_early_return_rolls_back(void **state)
     assert_int_equal(count_of(op, STORE_REQUEST, &COUNT), 0);
 }
 
+static void a_rollback_frees_its_locks_at_once(void **state)
+{
+    (void)state;
+    CLEANUP(op_freep) struct op *op = test_op("tenant-l", 20000);
+    CLEANUP(op_freep) struct op *other = test_op("tenant-l", 3000);
+    CLEANUP(tx_rollbackp) struct tx *holder = NULL;
+    CLEANUP(tx_rollbackp) struct tx *waiter = NULL;
+    const struct sql_arg args[] = { SQL_TEXT("y"), SQL_INT(1) };
+    assert_ok(put(op, "tenant-l", 1, "x"));
+    assert_ok(tx_begin(op, store, STORE_REQUEST, &holder));
+    assert_ok(tx_begin(other, store, STORE_REQUEST, &waiter));
+    assert_ok(tx_exec(holder, &CHANGE, args, 2, NULL));
+    tx_rollback(TAKE(holder));
+    assert_ok(tx_exec(waiter, &CHANGE, args, 2, NULL));
+}
+
 static void values_come_back_as_they_went(void **state)
 {
     (void)state;
@@ -453,6 +469,7 @@ int main(void)
         cmocka_unit_test(a_thousand_queued_rows_are_stored_by_one_commit),
         cmocka_unit_test(a_statement_that_does_not_parse_fails_each_time_anew),
         cmocka_unit_test(an_early_return_rolls_back),
+        cmocka_unit_test(a_rollback_frees_its_locks_at_once),
         cmocka_unit_test(values_come_back_as_they_went),
         cmocka_unit_test(a_slow_statement_ends_at_the_operations_deadline),
         cmocka_unit_test(a_full_pool_refuses_after_the_acquire_window),

@@ -146,6 +146,7 @@ static void nesting_is_bounded(void **state)
     memcpy(json + len + 30, "}", 2);
     struct body body = { 0 };
     assert_fault(jin_decode(op, span_text(json), fields, COUNT_OF(fields), &body), NONE);
+    op->note = (struct fault_note){ 0 };
     memset(json + len, '[', 16);
     memset(json + len + 16, ']', 16);
     memcpy(json + len + 32, "}", 2);

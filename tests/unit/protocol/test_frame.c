@@ -125,7 +125,6 @@ static void frames_that_arrive_together_are_given_out_one_by_one(void **state)
     say(pair.theirs, bytes, sizeof(bytes));
     assert_fault(frame_read(&pair.ours, FAR, &message), NONE);
     assert_span_text(message, "ab");
-    assert_true(frame_stale(&pair.ours));
     frame_done(&pair.ours);
     assert_fault(frame_wait(&pair.ours, FAR), NONE);
     assert_fault(frame_read(&pair.ours, FAR, &message), NONE);
@@ -151,20 +150,6 @@ static void a_frame_is_wiped_when_it_is_done(void **state)
     for (size_t i = 0; i < 6; i++) {
         assert_int_equal(at[i], 0);
     }
-}
-
-static void an_idle_connection_is_stale_once_the_peer_spoke_or_left(void **state)
-{
-    (void)state;
-    CLEANUP(pair_free) struct pair pair;
-    pair_new(&pair);
-    assert_false(frame_stale(&pair.ours));
-    say(pair.theirs, "x", 1);
-    assert_true(frame_stale(&pair.ours));
-    CLEANUP(pair_free) struct pair other;
-    pair_new(&other);
-    fd_closep(&other.theirs);
-    assert_true(frame_stale(&other.ours));
 }
 
 static void *send_largest(void *arg)
@@ -207,7 +192,6 @@ int main(void)
         cmocka_unit_test(messages_outside_the_limits_get_no_frame),
         cmocka_unit_test(frames_that_arrive_together_are_given_out_one_by_one),
         cmocka_unit_test(a_frame_is_wiped_when_it_is_done),
-        cmocka_unit_test(an_idle_connection_is_stale_once_the_peer_spoke_or_left),
         cmocka_unit_test(the_largest_frame_passes_whole),
     };
     return cmocka_run_group_tests_name("frame", tests, NULL, NULL);

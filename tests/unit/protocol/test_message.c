@@ -216,7 +216,7 @@ static void only_the_one_encoding_of_a_message_is_accepted(void **state)
     struct span message = message_of(&frame);
     assert_fault(request_unpack(arena, message, &back), NONE);
     /* the same member twice; a member that says its default; an id in more bytes than it needs */
-    static const uint8_t twice[] = { 0x10, 0x05 }, spelled[] = { 0x08, 0x00 }, longer[] = { 0x08, 0x81, 0x00 };
+    static const uint8_t twice[] = { 0x10, 0xc4, 0x13 }, spelled[] = { 0x08, 0x00 }, longer[] = { 0x08, 0x81, 0x00 };
     const struct span tails[] = { SPAN_ARRAY(twice), SPAN_ARRAY(spelled), SPAN_ARRAY(longer) };
     for (size_t i = 0; i < COUNT_OF(tails); i++) {
         buf_clear(&other);
@@ -224,6 +224,13 @@ static void only_the_one_encoding_of_a_message_is_accepted(void **state)
         assert_fault(buf_put(&other, tails[i]), NONE);
         assert_fault(request_unpack(arena, buf_span(&other), &back), SIGNER_PROTOCOL);
     }
+    /* the same members in another order: id is 77, deadline_ms 2500 */
+    static const uint8_t head[] = { 0x08, 77, 0x10, 0xc4, 0x13 }, turned[] = { 0x10, 0xc4, 0x13, 0x08, 77 };
+    assert_memory_equal(message.at, head, sizeof(head));
+    buf_clear(&other);
+    assert_fault(buf_put(&other, SPAN_ARRAY(turned)), NONE);
+    assert_fault(buf_put(&other, span_of(message.at + sizeof(head), message.len - sizeof(head))), NONE);
+    assert_fault(request_unpack(arena, buf_span(&other), &back), SIGNER_PROTOCOL);
     /* a NUL inside a text would hide what follows it */
     buf_clear(&other);
     assert_fault(buf_put(&other, message), NONE);

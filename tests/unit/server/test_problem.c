@@ -136,7 +136,8 @@ static void what_the_caller_sent_is_escaped_and_never_breaks_the_body(void **sta
     CLEANUP(buf_free) struct buf canonical = BUF_INIT(65536);
     assert_fault(json_canonical(response.body, &canonical), NONE);
     assert_non_null(strstr(body_of(op, &response), "\"pointer\":\"/a\\\"b\""));
-    assert_null(strstr(body_of(op, &response), "detail"));
+    assert_non_null(strstr(body_of(op, &response), "half a character: ")); /* the half one was taken out of the note */
+    assert_null(strchr(body_of(op, &response), '\xc3'));
 }
 
 static void without_memory_there_is_still_an_answer(void **state)

@@ -256,8 +256,7 @@ static void openapi_tells_fields_parameters_and_security(void **state)
         "\"size\":{\"format\":\"int64\",\"maximum\":500,\"minimum\":-5,\"type\":\"integer\"}",
         "\"loud\":{\"type\":\"boolean\"}",
         "\"since\":{\"format\":\"date-time\",\"type\":\"string\"}",
-        "\"tags\":{\"items\":{\"maxLength\":1024,\"type\":\"string\"},\"maxItems\":3,\"minItems\":1,\"type\":"
-        "\"array\"}",
+        "\"tags\":{\"items\":{\"maxLength\":1024,\"type\":\"string\"},\"maxItems\":3,\"minItems\":1,\"type\":\"array\"}",
         "\"extra\":{}",
         "\"where\":{\"additionalProperties\":false,\"description\":\"Where it is.\",\"properties\":{\"street\":",
         "\"required\":[\"name\",\"digest\"]",

@@ -139,19 +139,6 @@ static void the_credentials_open_it_and_it_says_that_it_syncs_every_write(void *
     stop(pid);
 }
 
-static void credentials_can_be_lent_to_another_user(void **state)
-{
-    struct scratch *scratch = *state;
-    char folder[128], path[160];
-    struct stat about;
-    (void)snprintf(folder, sizeof(folder), "%s/lent", scratch->run);
-    (void)snprintf(path, sizeof(path), "%s/credentials", folder);
-    assert_fault(nats_lend_credentials(scratch->op, folder, "svc-pg"), NONE);
-    assert_int_equal(stat(path, &about), 0);
-    assert_int_equal(about.st_uid, 640);
-    assert_int_equal(about.st_mode & 07777, 0600);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -160,7 +147,6 @@ int main(void)
         scratch_test(an_external_server_that_is_not_there_is_unavailable),
         scratch_test(strangers_are_not_let_in),
         scratch_test(the_credentials_open_it_and_it_says_that_it_syncs_every_write),
-        scratch_test(credentials_can_be_lent_to_another_user),
     };
     return cmocka_run_group_tests_name("nats", tests, NULL, NULL);
 }
