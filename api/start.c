@@ -191,6 +191,7 @@ void services_stop(struct services *services)
     }
     if (services->outbox != NULL) {
         outbox_stop(services->outbox);
+        outbox_free(TAKE(services->outbox));
     }
     size_t count = 0;
     const struct feature *const *features = features_all(&count);

@@ -159,6 +159,17 @@ static struct fault execute(struct cli *cli, struct span body, struct http_answe
     return api_json(cli, &(struct api_call){ .route = SIGN_ROUTE, .body = body }, answer, ret_receipt);
 }
 
+/* A signature that was made and cannot be written is not lost: the same key fetches it again. */
+static struct fault write_signature(struct cli *cli, const char *out, struct span signature)
+{
+    struct fault fault = files_write(cli->op, out, signature, 0644);
+    if (FAULTED(fault)) {
+        hint("it was signed: repeat with --idempotency-key %s and another -o to fetch the same signature",
+             cli->idempotency_key);
+    }
+    return fault;
+}
+
 static struct fault sign_raw(struct cli *cli)
 {
     CLEANUP(http_answer_clear) struct http_answer answer = { 0 };
@@ -166,11 +177,12 @@ static struct fault sign_raw(struct cli *cli)
     struct view receipt;
     struct span signature;
     const char *out = cli_flag(cli, "output");
+    TRY(out != NULL ? files_check_writable(cli->op, out) : OK);
     TRY(files_read(cli->op, cli_flag(cli, "file"), &body));
     TRY(execute(cli, buf_span(&body), &answer, &receipt));
     TRY(take_signature(cli, receipt, &signature));
     if (out != NULL) {
-        TRY(files_write(cli->op, out, signature, 0644));
+        TRY(write_signature(cli, out, signature));
     }
     if (cli->json || out == NULL) {
         print_json(buf_span(&answer.body));
@@ -229,6 +241,7 @@ static struct fault sign_file(struct cli *cli, const char *file)
         }
         TRY(arena_printf(cli->op->arena, &out, "%s.sig", file));
     }
+    TRY(files_check_writable(cli->op, out));
     TRY(files_digest(cli->op, file, CODE_HASH, &digest));
     TRY(preview_for_sign(cli, file_digest_span(&digest), &fingerprint));
     TRY(ask(cli));
@@ -237,7 +250,7 @@ static struct fault sign_file(struct cli *cli, const char *file)
     TRY(execute(cli, buf_span(&body), &answer, &receipt));
     TRY(take_signature(cli, receipt, &signature));
     TRY(check_signature(cli, receipt, file_digest_span(&digest), signature));
-    TRY(files_write(cli->op, out, signature, 0644));
+    TRY(write_signature(cli, out, signature));
     if (strcmp(out, "-") == 0) {
         return OK; /* stdout is the signature's */
     }

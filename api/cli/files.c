@@ -132,6 +132,40 @@ struct fault files_read(struct op *op, const char *path, struct buf *out)
     return FAULTED(fault) ? op_fail(op, fault, "%s: cannot be read", path) : OK;
 }
 
+struct fault files_check_writable(struct op *op, const char *path)
+{
+    struct stat info;
+    const char *slash = strrchr(path, '/'), *folder = ".";
+    if (is_dash(path)) {
+        return OK;
+    }
+    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) {
+        return S_ISDIR(info.st_mode) ? op_fail(op, FAULT(BAD_ARGUMENT), "%s: is a folder; name a file", path) : OK;
+    }
+    if (slash != NULL) {
+        TRY(arena_printf(op->arena, &folder, "%.*s", slash == path ? 1 : (int)(slash - path), path));
+    }
+    if (access(folder, W_OK | X_OK) != 0) {
+        return op_fail(op, FAULT(BAD_ARGUMENT), "%s: the folder %s is missing or cannot be written", path, folder);
+    }
+    return OK;
+}
+
+/* A device, a pipe: written to, never replaced by a file. */
+static bool is_special(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && !S_ISREG(info.st_mode);
+}
+
+static struct fault write_through(struct op *op, const char *path, struct span bytes)
+{
+    FILE *out = fopen(path, "we");
+    bool fine = out != NULL && fwrite(bytes.at, 1, bytes.len, out) == bytes.len;
+    fine = out != NULL && fclose(out) == 0 && fine;
+    return fine ? OK : op_fail(op, FAULT(IO), "%s: cannot be written", path);
+}
+
 struct fault files_write(struct op *op, const char *path, struct span bytes, unsigned mode)
 {
     if (is_dash(path)) {
@@ -139,6 +173,9 @@ struct fault files_write(struct op *op, const char *path, struct span bytes, uns
             return op_fail(op, FAULT(IO), "stdout cannot be written");
         }
         return OK;
+    }
+    if (is_special(path)) {
+        return write_through(op, path, bytes);
     }
     struct fault fault = file_write(path, bytes, (mode_t)mode);
     return FAULTED(fault) ? op_fail(op, fault, "%s: cannot be written: look at its folder and the space left", path)

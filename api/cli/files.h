@@ -21,6 +21,8 @@ static inline struct span file_digest_span(const struct file_digest *digest)
 struct fault files_digest(struct op *op, const char *path, const char *hash, struct file_digest *ret_digest);
 /* Whole, into `out` up to its bound. */
 struct fault files_read(struct op *op, const char *path, struct buf *out);
+/* Could it be written? For asking before something is done whose result would go there. */
+struct fault files_check_writable(struct op *op, const char *path);
 /* Whole and durable, or not at all. */
 struct fault files_write(struct op *op, const char *path, struct span bytes, unsigned mode);
 

@@ -34,6 +34,27 @@ static struct fault print_body(struct cli *cli, struct buf *body)
     return jout_end(&jout);
 }
 
+/* What is left to tell when the token itself went into a file. */
+static struct fault print_kept(struct view token, const char *file)
+{
+    static const char *const members[] = { "token_id", "tenant_id", "subject", "roles", "expires_at" };
+    CLEANUP(buf_free) struct buf out = BUF_INIT(65536);
+    struct jout jout;
+    jout_init(&jout, &out);
+    jout_object(&jout);
+    for (size_t i = 0; i < COUNT_OF(members); i++) {
+        struct view member = view_get(token, members[i]);
+        if (view_is_there(member)) {
+            jout_key_raw(&jout, members[i], member.json);
+        }
+    }
+    jout_key_text(&jout, "file", file);
+    jout_object_end(&jout);
+    TRY(jout_end(&jout));
+    print_json(buf_span(&out));
+    return OK;
+}
+
 /* The token is the one secret that this client ever gets: into a private file, or once onto the terminal. */
 static struct fault hand_over(struct cli *cli, const struct http_answer *answer, struct view token)
 {
@@ -46,11 +67,14 @@ static struct fault hand_over(struct cli *cli, const struct http_answer *answer,
         TRY(buf_printf(&line, "%s\n", text));
         TRY(files_write(cli->op, file, buf_span(&line), 0600));
     }
-    if (cli->json && file == NULL) {
+    if (cli->json && file != NULL) {
+        return print_kept(token, file);
+    }
+    if (cli->json) {
         print_json(buf_span(&answer->body));
         return OK;
     }
-    print_pairs(cli->op, cli->json ? stderr : stdout, token, token_lines, COUNT_OF(token_lines));
+    print_pairs(cli->op, stdout, token, token_lines, COUNT_OF(token_lines));
     if (file == NULL) {
         (void)printf("  token       %s\n", text);
         hint("it is not shown again: keep it in a file of mode 0600, and use it with --token-file");

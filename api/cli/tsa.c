@@ -150,6 +150,7 @@ struct fault run_tsa_stamp(struct cli *cli)
         }
         TRY(arena_printf(cli->op->arena, &out, "%s.tsr", file));
     }
+    TRY(files_check_writable(cli->op, out));
     TRY(files_digest(cli->op, file, hash != NULL ? hash : "sha256", &digest));
     TRY(make_nonce(nonce));
     TRY(fetch(cli, &digest, SPAN_ARRAY(nonce), &answer));

@@ -47,7 +47,7 @@ static uint64_t keepers_of(const jsStreamInfo *info)
     uint64_t sum = 1469598103934665603u; /* FNV-1a over each name; order does not matter, so they are added up */
     for (int i = 0; info->Cluster != NULL && i < info->Cluster->ReplicasLen; i++) {
         const jsPeerInfo *peer = info->Cluster->Replicas[i];
-        uint64_t hash = peer->Offline ? 1 : 2;
+        uint64_t hash = (peer->Offline ? 1u : 2u) + (peer->Current ? 4u : 8u);
         for (const char *c = peer->Name; c != NULL && *c != '\0'; c++) {
             hash = (hash ^ (uint8_t)*c) * 1099511628211u;
         }

@@ -31,12 +31,29 @@ struct fault key_append_generated(struct op *op, struct services *services, cons
     return append(op, services, &message);
 }
 
-struct fault key_append_one(struct op *op, struct services *services, const char *type, const char *message_seed,
-                            struct uuid key_id, const struct buf *data)
+/* `expected` NULL: whatever the lane's last is. */
+static struct fault append_one(struct op *op, struct services *services, const char *type, const char *message_seed,
+                               struct uuid key_id, const struct buf *data, const uint64_t *expected)
 {
     const struct event event = { .type = type, .schema_version = 1, .data = buf_span(data) };
-    struct event_append message = { .lane = LANE_KEYS, .events = &event, .count = 1 };
+    struct event_append message = { .lane = LANE_KEYS,
+                                    .events = &event,
+                                    .count = 1,
+                                    .expect = expected != NULL,
+                                    .expected = expected != NULL ? *expected : 0 };
     const struct span parts[] = { span_text(op->tenant.text), span_text(key_id.text), span_text(message_seed) };
     TRY(uuid_derive(type, parts, COUNT_OF(parts), &message.message_id));
     return append(op, services, &message);
+}
+
+struct fault key_append_one(struct op *op, struct services *services, const char *type, const char *message_seed,
+                            struct uuid key_id, const struct buf *data)
+{
+    return append_one(op, services, type, message_seed, key_id, data, NULL);
+}
+
+struct fault key_append_expecting(struct op *op, struct services *services, const char *type, const char *message_seed,
+                                  struct uuid key_id, const struct buf *data, uint64_t expected_lane)
+{
+    return append_one(op, services, type, message_seed, key_id, data, &expected_lane);
 }

@@ -82,7 +82,8 @@ struct fault key_create(struct op *op, struct services *services, const struct k
 static struct fault check_destroy(struct op *op, const struct managed_key *key, int64_t expected_version)
 {
     if (key->system) {
-        return op_fail(op, FAULT(FORBIDDEN), "this key belongs to the appliance itself (%s) and is not destroyed by request",
+        return op_fail(op, FAULT(FORBIDDEN),
+                       "this key belongs to the appliance itself (%s) and is not destroyed by request",
                        key_purpose_text(key->ref.purpose));
     }
     if (strcmp(key->state, "active") != 0) {
@@ -95,16 +96,17 @@ static struct fault check_destroy(struct op *op, const struct managed_key *key, 
     return OK;
 }
 
-struct fault key_destroy(struct op *op, struct services *services, struct uuid id, const char *reason,
-                         int64_t expected_version, struct managed_key *ret_key)
+static struct fault destroy_once(struct op *op, struct services *services, struct uuid id, const char *reason,
+                                 int64_t expected_version)
 {
+    uint64_t lane = 0;
     struct managed_key key;
-    TRY(keys_get(op, services, id, &key));
     const char *command = "";
+    TRY(key_lane_last(op, services, &lane));
+    TRY(keys_get(op, services, id, &key));
     TRY(key_destroy_command(op, services, id, &command));
     if (strcmp(command, op->command_id.text) == 0) {
-        *ret_key = key; /* this command has run before */
-        return OK;
+        return OK; /* this command has run before */
     }
     TRY(check_destroy(op, &key, expected_version));
     CLEANUP(buf_free) struct buf data = BUF_INIT(4096);
@@ -117,7 +119,21 @@ struct fault key_destroy(struct op *op, struct services *services, struct uuid i
     jout_key_text(&jout, "command_id", op->command_id.text);
     jout_object_end(&jout);
     TRY(jout_end(&jout));
-    TRY(key_append_one(op, services, "key.destroyed", op->command_id.text, id, &data));
+    return key_append_expecting(op, services, "key.destroyed", op->command_id.text, id, &data, lane);
+}
+
+struct fault key_destroy(struct op *op, struct services *services, struct uuid id, const char *reason,
+                         int64_t expected_version, struct managed_key *ret_key)
+{
+    struct fault fault = OK;
+    for (int i = 0; i < DECIDE_AGAIN_MAX; i++) {
+        fault = destroy_once(op, services, id, reason, expected_version);
+        if (fault.code != FAULT_LOG_CONFLICT) {
+            break;
+        }
+        op->note = (struct fault_note){ 0 };
+    }
+    TRY(fault);
     return keys_get(op, services, id, ret_key);
 }
 
@@ -151,13 +167,12 @@ static struct fault ensure_once(struct op *op, struct services *services, struct
     return key_append_generated(op, services, key, lane);
 }
 
-struct fault keys_ensure(struct op *op, struct services *services, enum key_purpose purpose, enum key_algorithm algorithm,
-                         const char *name, struct managed_key *ret_key)
+struct fault keys_ensure(struct op *op, struct services *services, enum key_purpose purpose,
+                         enum key_algorithm algorithm, const char *name, struct managed_key *ret_key)
 {
-    struct managed_key key = { .ref = { .tenant = op->tenant, .purpose = purpose },
-                               .algorithm = algorithm,
-                               .name = name,
-                               .system = true };
+    struct managed_key key = {
+        .ref = { .tenant = op->tenant, .purpose = purpose }, .algorithm = algorithm, .name = name, .system = true
+    };
     struct fault fault = OK;
     for (int i = 0; i < DECIDE_AGAIN_MAX; i++) {
         fault = keys_newest(op, services, purpose, name, ret_key);

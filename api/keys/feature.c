@@ -96,7 +96,8 @@ static const struct route routes[] = {
 };
 
 static const struct event_row events[] = {
-    { "key.generated", 1, project_key_generated, "A key was made in the token; its public half is kept here for ever." },
+    { "key.generated", 1, project_key_generated,
+      "A key was made in the token; its public half is kept here for ever." },
     { "key.certified", 1, project_key_certified, "A key got its certificate chain." },
     { "key.destroyed", 1, project_key_destroyed, "A key signs no more; its erasure from the token is queued." },
     { "key.erased", 1, project_key_erased, "The token has confirmed that the key's object is gone." },

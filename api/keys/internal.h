@@ -44,6 +44,9 @@ struct fault key_append_generated(struct op *op, struct services *services, cons
                                   uint64_t expected_lane);
 struct fault key_append_one(struct op *op, struct services *services, const char *type, const char *message_seed,
                             struct uuid key_id, const struct buf *data);
+/* The same, if the lane has not moved on: LOG_CONFLICT. */
+struct fault key_append_expecting(struct op *op, struct services *services, const char *type, const char *message_seed,
+                                  struct uuid key_id, const struct buf *data, uint64_t expected_lane);
 
 /* projection.c */
 struct fault project_key_generated(struct projection *projection, const struct event_view *event);

@@ -1,7 +1,8 @@
 /*
  * Managed keys: what the token holds, who may use it, and its certificate, as events (lane "keys") and read model. The
  * private half never leaves the token; the public half stays in the events for ever, so what a key signed is verifiable
- * after the token is lost. Users make keys of purpose codesign; the features make their own (tsa, audit-export, seal, ca).
+ * after the token is lost. Users make keys of purpose codesign; the features make their own (tsa, audit-export, seal,
+ * ca).
  */
 #ifndef API_KEYS_KEYS_H
 #define API_KEYS_KEYS_H
@@ -21,10 +22,10 @@ struct managed_key {
     const struct span *chain; /* certificates, leaf first, DER; empty when it has none */
     size_t chain_count;
     utc_us created;
-    bool system;              /* made by a feature, not by a user */
-    int64_t version;          /* counts the key's events: what a transition expects */
-    const char *created_by;   /* subject */
-    utc_us destroyed;         /* 0 while it is not */
+    bool system;                               /* made by a feature, not by a user */
+    int64_t version;                           /* counts the key's events: what a transition expects */
+    const char *created_by;                    /* subject */
+    utc_us destroyed;                          /* 0 while it is not */
     const char *destroyed_by, *destroy_reason; /* NULL while it is not */
 };
 
@@ -38,8 +39,8 @@ struct fault keys_history(struct op *op, struct services *services, enum key_pur
                           struct managed_key **ret_keys, size_t *ret_count);
 /* keys_newest, or makes one under a deterministic id (so that two starting replicas make the same one), records
  * key.generated and waits until it is projected. For start-up and features. */
-struct fault keys_ensure(struct op *op, struct services *services, enum key_purpose purpose, enum key_algorithm algorithm,
-                         const char *name, struct managed_key *ret_key);
+struct fault keys_ensure(struct op *op, struct services *services, enum key_purpose purpose,
+                         enum key_algorithm algorithm, const char *name, struct managed_key *ret_key);
 /* Records key.certified with the chain (leaf first, DER) and waits until it is projected. */
 struct fault keys_set_chain(struct op *op, struct services *services, const struct managed_key *key,
                             const struct span *chain, size_t count);

@@ -55,9 +55,9 @@ struct fault project_key_generated(struct projection *projection, const struct e
     struct key_data data = { 0 };
     TRY(jin_decode(projection_op(projection), event->data, generated_fields, COUNT_OF(generated_fields), &data));
     const struct sql_arg args[] = {
-        SQL_TEXT(event->tenant.text), SQL_TEXT(data.key_id),          SQL_TEXT(data.purpose),
-        SQL_TEXT(data.algorithm),     SQL_TEXT(data.name),            SQL_BOOL(data.system),
-        SQL_BYTES(data.public_key_der), SQL_INT(event->time),         SQL_TEXT(event->actor_subject),
+        SQL_TEXT(event->tenant.text),   SQL_TEXT(data.key_id), SQL_TEXT(data.purpose),
+        SQL_TEXT(data.algorithm),       SQL_TEXT(data.name),   SQL_BOOL(data.system),
+        SQL_BYTES(data.public_key_der), SQL_INT(event->time),  SQL_TEXT(event->actor_subject),
     };
     return tx_queue(projection_tx(projection), &SQL_GENERATED, args, COUNT_OF(args));
 }

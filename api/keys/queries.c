@@ -2,8 +2,8 @@
 
 #include "appliance/base/der.h"
 
-#define KEY_COLUMNS                                                                                                  \
-    "SELECT key_id, purpose, algorithm, name, state, version, system, spki, chain, created_us, created_by,"          \
+#define KEY_COLUMNS                                                                                         \
+    "SELECT key_id, purpose, algorithm, name, state, version, system, spki, chain, created_us, created_by," \
     " destroyed_us, destroyed_by, destroy_reason FROM svc.managed_keys "
 
 static const struct sql SQL_BY_ID = { "keys_by_id", KEY_COLUMNS "WHERE key_id = $1", 1 };
@@ -83,8 +83,9 @@ static struct fault read_row(struct op *op, const struct rows *rows, size_t row,
 }
 
 /* All rows of one statement, in op's arena. */
-static struct fault read_keys(struct op *op, struct services *services, const struct sql *sql, const struct sql_arg *args,
-                              size_t count, struct managed_key **ret_keys, size_t *ret_count)
+static struct fault read_keys(struct op *op, struct services *services, const struct sql *sql,
+                              const struct sql_arg *args, size_t count, struct managed_key **ret_keys,
+                              size_t *ret_count)
 {
     CLEANUP(tx_rollbackp) struct tx *tx = NULL;
     CLEANUP(rows_freep) struct rows *rows = NULL;

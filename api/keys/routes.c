@@ -60,8 +60,9 @@ struct fault route_key_create(struct request *request)
     const struct key_create_body *body = request->body;
     struct key_create create = { .purpose = KEY_PURPOSE_CODESIGN, .name = body->name };
     if (body->purpose != NULL && strcmp(body->purpose, key_purpose_text(KEY_PURPOSE_CODESIGN)) != 0) {
-        return op_fail_field(request->op, FAULT(JSON_FIELD), "/purpose",
-                             "/purpose: keys of purpose codesign are made here; the appliance makes its own keys itself");
+        return op_fail_field(
+            request->op, FAULT(JSON_FIELD), "/purpose",
+            "/purpose: keys of purpose codesign are made here; the appliance makes its own keys itself");
     }
     if (FAULTED(key_algorithm_parse(span_text(body->algorithm), &create.algorithm)) ||
         create.algorithm == KEY_ALGORITHM_AES_256) {
@@ -89,7 +90,8 @@ struct fault route_key_transition(struct request *request)
     struct managed_key key;
     TRY(path_id(request, &id));
     if (strcmp(body->to, "destroyed") != 0) {
-        return op_fail_field(request->op, FAULT(JSON_FIELD), "/to", "/to: the only transition of a key is to destroyed");
+        return op_fail_field(request->op, FAULT(JSON_FIELD), "/to",
+                             "/to: the only transition of a key is to destroyed");
     }
     TRY(key_destroy(request->op, request->services, id, body->reason, body->expected_version, &key));
     return answer_key(request, &key);

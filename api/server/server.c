@@ -15,7 +15,6 @@
 
 #define HEADER_MS         10000
 #define KEEP_ALIVE_MS     30000 /* idle ones are cut earlier when their threads are needed */
-#define PLAIN_THREADS     40
 #define PLAIN_HEADER_MS   5000
 #define PROBE_THREADS     8
 #define PROBE_HEADER_MS   2000
@@ -115,7 +114,7 @@ static struct fault open_plain(struct server *server, enum listener_kind kind, c
     struct listener_config wanted = { .core = &server->core,
                                       .kind = kind,
                                       .address = address,
-                                      .threads = probe ? PROBE_THREADS : PLAIN_THREADS,
+                                      .threads = probe ? PROBE_THREADS : (unsigned)server->core.services->config->http_threads,
                                       .spare = probe ? 2 : 4,
                                       .header_ms = probe ? PROBE_HEADER_MS : PLAIN_HEADER_MS,
                                       .keep_alive_ms = probe ? PROBE_HEADER_MS : KEEP_ALIVE_MS };

@@ -1,9 +1,9 @@
 /*
- * The PKCS#11 token: one module, one token, a pool of sessions; nothing of Cryptoki leaves this folder. libp11 loads and
- * initialises the module and finds the slot; from the first session on everything goes through one gate of C_ calls on
- * the module's function list, so mechanisms, sessions and CK_RV codes are ours to see. Handles are cached for an epoch.
- * Recovery (new session, login, find again, Finalize/Initialize) is the work of one thread, the keeper, with jittered
- * backoff; token_open starts it, so no process may be forked afterwards. No PIN is tried a second time after
+ * The PKCS#11 token: one module, one token, a pool of sessions; nothing of Cryptoki leaves this folder. libp11 loads
+ * and initialises the module and finds the slot; from the first session on everything goes through one gate of C_ calls
+ * on the module's function list, so mechanisms, sessions and CK_RV codes are ours to see. Handles are cached for an
+ * epoch. Recovery (new session, login, find again, Finalize/Initialize) is the work of one thread, the keeper, with
+ * jittered backoff; token_open starts it, so no process may be forked afterwards. No PIN is tried a second time after
  * CKR_PIN_INCORRECT. Thread-safe; each caller brings its session from the pool.
  *
  * A module may hang inside a C_ call: no deadline ends that, only the caller's own. token_status tells (oldest_call_ms,

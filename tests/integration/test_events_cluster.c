@@ -123,7 +123,7 @@ static void appends_go_on_when_one_server_dies(void **state)
     append_one(log, next++);
     wait_whole(log);
     assert_fault(event_reader_new(log, 1, &reader), NONE);
-    for (int i = 0; i < SERVERS; i++) {
+    for (int i = 0; i < 2; i++) { /* the one that we talk to, and another */
         nats_kill(&cluster->server[i]);
         append_one(log, next++);
         nats_start(&cluster->server[i]);
