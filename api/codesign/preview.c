@@ -150,6 +150,7 @@ struct fault codesign_plan_make(struct request *request, const struct codesign_b
     struct codesign_plan plan = { 0 };
     TRY(check_body(op, body));
     TRY(find_key(op, request->services, body->key_id, &plan.key));
+    BUG_IF(plan.key.state == NULL);
     if (strcmp(plan.key.state, "active") != 0) {
         return op_fail_field(op, FAULT(KEY_STATE), "/key_id", "the key is %s and signs nothing any more",
                              plan.key.state);

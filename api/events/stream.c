@@ -121,6 +121,7 @@ struct fault stream_accept(struct event_log *log, bool may_create, mono_ns deadl
 {
     jsStreamInfo *info = NULL;
     TRY(get_or_add(log, may_create, deadline, &info, why));
+    BUG_IF(info == NULL);
     struct fault fault = stream_config_check(info->Config, log->config, why);
     if (!FAULTED(fault)) {
         fault = servers_check(log, info, deadline, why);

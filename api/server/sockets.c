@@ -88,7 +88,7 @@ static int port_of(const struct sockaddr_storage *address)
 
 static bool is_connection(int fd, const char *address, int peer_port, int port)
 {
-    struct sockaddr_storage name;
+    struct sockaddr_storage name = { 0 };
     socklen_t len = sizeof(name);
     if (getpeername(fd, (struct sockaddr *)&name, &len) != 0 || port_of(&name) != peer_port) {
         return false;

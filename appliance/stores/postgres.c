@@ -11,9 +11,10 @@
 
 #define POSTGRES_BIN   "/usr/lib/postgresql/17/bin"
 #define POSTGRES_MAJOR "17"
+#define CLIENT_USER    "svc-api"
 #define SAID_MAX       ((size_t)16 << 10)
 #define FILE_MAX       ((size_t)64 << 10)
-#define SPARE_CONNS    16 /* for migrate, rebuild, token commands, psql of an operator, and the server's own reserve */
+#define SPARE_CONNS    16 /* for migrate, provisioning, psql of an operator, and the server's own reserve */
 
 bool postgres_embedded(const struct config *config)
 {
@@ -74,8 +75,9 @@ struct settings {
 static struct fault print_conf(const struct settings *settings, struct buf *out)
 {
     const struct config *config = settings->config;
-    int64_t conns = config->postgres_max_conns + config->postgres_probe_conns + config->postgres_reserved_conns +
-                    config->postgres_bookkeeping_conns + config->postgres_lock_conns + SPARE_CONNS;
+    int64_t pools = config->postgres_max_conns + config->postgres_probe_conns + config->postgres_reserved_conns +
+                    config->postgres_bookkeeping_conns + config->postgres_lock_conns;
+    int64_t conns = 2 * pools + SPARE_CONNS; /* the serving svc-api, and one more beside it: a command, a new version */
     TRY(buf_text(out, "# Written by svc-appliance at every start: changes made here are lost.\n"
                       "listen_addresses = ''\n"
                       "port = 5432\n"));
@@ -138,8 +140,8 @@ static struct fault print_ident(const struct settings *settings, struct buf *out
     } rows[] = {
         { POSTGRES_USER, "postgres" },
         { POSTGRES_USER, settings->config->postgres_owner_user },
-        { "svc-api", settings->config->postgres_app_user },
-        { "svc-api", settings->config->postgres_worker_user },
+        { CLIENT_USER, settings->config->postgres_app_user },
+        { CLIENT_USER, settings->config->postgres_worker_user },
     };
     TRY(buf_text(out, "# Written by svc-appliance at every start.\n"));
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
@@ -244,12 +246,14 @@ static struct fault external_check(struct op *op, const struct config *config)
     if (holds_password(config->postgres_url)) {
         return op_fail(op, FAULT(CONFIG), "postgres.url holds a password: name a file with passfile= instead");
     }
-    const char *const argv[] = { POSTGRES_BIN "/pg_isready", "--quiet", "--timeout=3", "--dbname",
-                                 config->postgres_url,       NULL };
+    /* As the role that will connect in earnest: any other would be a failed login in that server's log. */
+    const char *const argv[] = {
+        POSTGRES_BIN "/pg_isready", "--quiet", "--timeout=3", "--dbname", config->postgres_url, "--username",
+        config->postgres_app_user,  NULL
+    };
     int code = 0;
     CLEANUP(buf_free) struct buf said = BUF_INIT(SAID_MAX);
-    TRY(process_run(op, &(struct process_spec){ .argv = argv, .user = POSTGRES_USER }, (struct span){ 0 }, &said,
-                    &code));
+    TRY(process_run(op, &(struct process_spec){ .argv = argv, .user = CLIENT_USER }, (struct span){ 0 }, &said, &code));
     if (code != 0) {
         return op_fail(op, FAULT(STORE_UNAVAILABLE), "the PostgreSQL of postgres.url does not accept connections");
     }

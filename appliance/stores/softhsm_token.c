@@ -31,6 +31,7 @@ static struct fault find_slot(struct op *op, CK_FUNCTION_LIST *f, bool initialis
 {
     CK_SLOT_ID slots[SLOTS_MAX];
     CK_ULONG count = SLOTS_MAX;
+    BUG_IF(f == NULL);
     TRY(check(op, f->C_GetSlotList(CK_TRUE, slots, &count), "C_GetSlotList"));
     for (CK_ULONG i = 0; i < count; i++) {
         CK_TOKEN_INFO info;

@@ -71,6 +71,7 @@ struct fault response_pack(const struct wire_response *response, struct buf *fra
 
 static struct fault health_in(const Svc__Signer__HealthInfo *from, struct wire_health *to)
 {
+    BUG_IF(from == NULL);
     REQUIRE(from->base.n_unknown_fields == 0 && from->state <= 2, SIGNER_PROTOCOL);
     TRY(text_in(from->token_label, to->token_label, sizeof(to->token_label)));
     TRY(text_in(from->token_model, to->token_model, sizeof(to->token_model)));

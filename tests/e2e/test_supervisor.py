@@ -12,6 +12,11 @@ PROGRAMS = ("svc-api", "svc-signer", "nats-server", "postgres")
 USERS = {"postgres": 640, "nats-server": 641, "svc-signer": 642, "svc-api": 643}
 
 
+def text_of(path):
+    with open(path, errors="replace") as f:
+        return f.read()
+
+
 def listening(port):
     with socket.socket() as s:
         return s.connect_ex(("127.0.0.1", port)) == 0
@@ -53,7 +58,7 @@ class Refused(unittest.TestCase):
         self.a.settings["http.threads"] = 1
         self.a.settings["nonsense"] = "x"
         done = self.refuse(2, "http.threads: 1 is below 8", "nonsense: no such key")
-        lines = open(self.a.config).read().split("\n")
+        lines = text_of(self.a.config).split("\n")
         number = next(i for i, line in enumerate(lines, 1) if line.strip().startswith("threads:"))
         self.assertIn(f":{number}: http.threads", done.stderr)
         self.assertFalse(os.path.exists(self.a.settings["data_dir"]))
@@ -160,16 +165,14 @@ class Running(unittest.TestCase):
                 self.assertNotIn("0", status["Groups"].split())
 
     def test_no_secret_in_arguments_environment_or_log(self):
-        secrets = [open(f"{self.a.dir}/data/signer/pin").read().strip(),
-                   open(f"{self.a.dir}/data/nats-client/credentials").read().split(":")[1].strip(),
+        secrets = [text_of(f"{self.a.dir}/data/signer/pin").strip(),
+                   text_of(f"{self.a.dir}/data/nats-client/credentials").split(":")[1].strip(),
                    *(self.a.token(role).split("_")[-1] for role in ("ADMIN", "OPERATOR", "APPROVER", "CI", "AUDITOR"))]
-        with open(self.a.log_path, errors="replace") as f:
-            places = {"log": f.read()}
+        places = {"log": text_of(self.a.log_path)}
         for program in PROGRAMS:
             pid = self.a.child(program)
             for name in ("cmdline", "environ"):
-                with open(f"/proc/{pid}/{name}", errors="replace") as f:
-                    places[f"{program} {name}"] = f.read()
+                places[f"{program} {name}"] = text_of(f"/proc/{pid}/{name}")
         for place, text in places.items():
             for n, secret in enumerate(secrets):
                 self.assertGreaterEqual(len(secret), 20)
