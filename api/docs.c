@@ -72,11 +72,13 @@ struct fault docs_print(struct buf *out)
         { "\n## Routes\n\n| method | path | permission | Idempotency-Key | what it does |\n|---|---|---|---|---|\n",
           print_routes },
         { "\n## Events\n\n| type | schema | when |\n|---|---|---|\n", print_events },
-        { "\n## Outbox destinations\n\n| destination | deadline | attempts | effect |\n|---|---|---|---|\n", print_outbox },
+        { "\n## Outbox destinations\n\n| destination | deadline | attempts | effect |\n|---|---|---|---|\n",
+          print_outbox },
         { "\n## Metrics\n\n| name | kind | meaning |\n|---|---|---|\n", print_metrics },
     };
-    TRY(buf_text(out, "# API reference\n\nPrinted by `svc-api docs` from the tables that the program runs on. Request and "
-                      "answer fields: `/api/v1/openapi.json`.\n"));
+    TRY(buf_text(out,
+                 "# API reference\n\nPrinted by `svc-api docs` from the tables that the program runs on. Request and "
+                 "answer fields: `/api/v1/openapi.json`.\n"));
     size_t count = 0;
     const struct feature *const *features = features_all(&count);
     for (size_t s = 0; s < COUNT_OF(sections); s++) {
@@ -85,7 +87,8 @@ struct fault docs_print(struct buf *out)
             TRY(sections[s].print(out, features[i]));
         }
     }
-    TRY(buf_text(out, "\n## Failure codes\n\nThe `code` of a problem body; codes are stable, titles and details are not.\n\n"
-                      "| code | status | retry | title |\n|---|---|---|---|\n"));
+    TRY(buf_text(out,
+                 "\n## Failure codes\n\nThe `code` of a problem body; codes are stable, titles and details are not.\n\n"
+                 "| code | status | retry | title |\n|---|---|---|---|\n"));
     return print_faults(out);
 }

@@ -1,4 +1,5 @@
-/* docs/api.md, printed from the features' tables: routes, permissions, events, outbox destinations, metrics, fault codes. */
+/* docs/api.md, printed from the features' tables: routes, permissions, events, outbox destinations, metrics, fault
+ * codes. */
 #ifndef API_DOCS_H
 #define API_DOCS_H
 

@@ -17,12 +17,12 @@ struct request;
 enum route_method { ROUTE_GET, ROUTE_POST, ROUTE_PUT, ROUTE_DELETE };
 enum route_flags {
     ROUTE_READ = 0,
-    ROUTE_MUTATION = 1,    /* needs an Idempotency-Key; its answer is kept and replayed */
-    ROUTE_EFFECT_FREE = 2, /* a POST that changes nothing (preview) */
-    ROUTE_PLAIN_TOO = 4,   /* also on http.plain_listen */
-    ROUTE_RAW_BODY = 8,    /* not JSON: body is handed over as it is */
+    ROUTE_MUTATION = 1,       /* needs an Idempotency-Key; its answer is kept and replayed */
+    ROUTE_EFFECT_FREE = 2,    /* a POST that changes nothing (preview) */
+    ROUTE_PLAIN_TOO = 4,      /* also on http.plain_listen */
+    ROUTE_RAW_BODY = 8,       /* not JSON: body is handed over as it is */
     ROUTE_SECRET_ANSWER = 16, /* the answer holds a secret: sent once, never kept; a replay answers 409 indeterminate */
-    ROUTE_PROBE = 32, /* also on http.probe_listen; outside bulkheads, admission and drain */
+    ROUTE_PROBE = 32,         /* also on http.probe_listen; outside bulkheads, admission and drain */
 };
 enum route_bulkhead { BULKHEAD_NONE, BULKHEAD_API, BULKHEAD_PROTOCOL, BULKHEAD_HEAVY };
 
@@ -34,13 +34,13 @@ struct answer_field {
 };
 
 struct route {
-    const char *name;   /* "code-signing.sign": unique, operationId, and the stem of the CLI's words */
+    const char *name; /* "code-signing.sign": unique, operationId, and the stem of the CLI's words */
     enum route_method method;
-    const char *path;   /* "/api/v1/keys/{id}": a {name} matches one segment */
+    const char *path; /* "/api/v1/keys/{id}": a {name} matches one segment */
     enum permission permission;
     unsigned flags;
     enum route_bulkhead bulkhead;
-    size_t body_max;    /* 0 = http.body_max_bytes */
+    size_t body_max;              /* 0 = http.body_max_bytes */
     const struct jin_field *body; /* decoded into a struct of body_size; NULL = no body (one is refused) or RAW_BODY */
     size_t body_count, body_size;
     const char *const *query; /* NULL-terminated names of query parameters that are accepted; others are refused */

@@ -1,4 +1,5 @@
-/* svc-api: the control plane, and the local commands that use its stores. Exit codes: 0, 1 failed, 2 refused, 3 gate. */
+/* svc-api: the control plane, and the local commands that use its stores. Exit codes: 0, 1 failed, 2 refused, 3 gate.
+ */
 #include "api/commands.h"
 #include "appliance/base/config.h"
 #include "appliance/base/log.h"
@@ -28,8 +29,8 @@ struct command {
 };
 
 static const struct command commands[] = {
-    { "serve", command_serve, true },     { "migrate", command_migrate, true },  { "empty", command_empty, true },
-    { "rebuild", command_rebuild, true }, { "token", command_token, true },      { "tenant", command_tenant, true },
+    { "serve", command_serve, true },      { "migrate", command_migrate, true }, { "empty", command_empty, true },
+    { "rebuild", command_rebuild, true },  { "token", command_token, true },     { "tenant", command_tenant, true },
     { "openapi", command_openapi, false }, { "docs", command_docs, false },
 };
 

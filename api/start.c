@@ -9,7 +9,7 @@
 
 #include <stdio.h>
 
-#define FEATURES_MAX 32
+#define FEATURES_MAX     32
 #define START_LIMIT_MS   120000
 #define REBUILD_LIMIT_MS (24 * 3600 * 1000)
 

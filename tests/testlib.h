@@ -15,15 +15,15 @@
 
 /* The code's text, so that a red test names both faults. */
 #define assert_fault(expr, sym) assert_string_equal(fault_row((expr).code)->text, fault_row(FAULT_##sym)->text)
-#define assert_span_text(got, want)                                                            \
-    do {                                                                                       \
-        struct span got_ = (got);                                                              \
-        assert_int_equal(got_.len, strlen(want));                                              \
-        assert_memory_equal(got_.at != NULL ? (const void *)got_.at : "", (want), got_.len);   \
+#define assert_span_text(got, want)                                                          \
+    do {                                                                                     \
+        struct span got_ = (got);                                                            \
+        assert_int_equal(got_.len, strlen(want));                                            \
+        assert_memory_equal(got_.at != NULL ? (const void *)got_.at : "", (want), got_.len); \
     } while (0)
 
-/* Runs `body` with its 1st, 2nd, 3rd ... allocation failing until it passes: each time it must answer NO_MEMORY, and the
- * sanitizer sees what it left behind. Gives the number of failures. */
+/* Runs `body` with its 1st, 2nd, 3rd ... allocation failing until it passes: each time it must answer NO_MEMORY, and
+ * the sanitizer sees what it left behind. Gives the number of failures. */
 static inline unsigned fail_each_allocation(struct fault (*body)(void))
 {
     for (unsigned successes = 0; successes < 10000; successes++) {

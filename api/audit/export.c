@@ -61,8 +61,8 @@ static struct fault put_payload(struct op *op, struct services *services, const 
     TRY(hex_encode(SPAN_ARRAY(range->head.at), out));
     TRY(buf_text(out, "\",\"chain_seed\":\""));
     TRY(hex_encode(SPAN_ARRAY(range->seed.at), out));
-    TRY(buf_printf(out, "\",\"count\":%lld,\"exported_at\":\"%s\",\"first_sequence\":%lld,\"format\":\"%s\"", (long long)count,
-                   now, count == 0 ? 0LL : (long long)range->first, AUDIT_EXPORT_FORMAT));
+    TRY(buf_printf(out, "\",\"count\":%lld,\"exported_at\":\"%s\",\"first_sequence\":%lld,\"format\":\"%s\"",
+                   (long long)count, now, count == 0 ? 0LL : (long long)range->first, AUDIT_EXPORT_FORMAT));
     TRY(buf_printf(out, ",\"last_sequence\":%lld,\"records\":[", count == 0 ? 0LL : (long long)range->last));
     for (int64_t next = range->first; next <= range->last;) {
         TRY(put_rows(op, services, range, &next, out));
@@ -90,7 +90,8 @@ struct fault export_make(struct op *op, struct services *services, int64_t first
     CLEANUP(buf_free) struct buf payload = BUF_INIT(AUDIT_EXPORT_MAX);
     struct fault fault = put_payload(op, services, &range, &payload);
     if (fault.code == FAULT_TOO_LARGE) {
-        return op_fail(op, fault, "these records are more than %zu MiB: ask for less with from_sequence and to_sequence",
+        return op_fail(op, fault,
+                       "these records are more than %zu MiB: ask for less with from_sequence and to_sequence",
                        AUDIT_EXPORT_MAX >> 20);
     }
     TRY(fault);

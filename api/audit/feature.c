@@ -50,7 +50,8 @@ static const struct route routes[] = {
     },
 };
 
-/* The export key of the first tenant exists from the start, so that its public half is in the log before it is needed. */
+/* The export key of the first tenant exists from the start, so that its public half is in the log before it is needed.
+ */
 static struct fault start(struct op *op, struct services *services)
 {
     struct managed_key key;

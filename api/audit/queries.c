@@ -1,6 +1,6 @@
 #include "api/audit/internal.h"
 
-#define FILTER                                                                                             \
+#define FILTER                                                                                                   \
     " FROM svc.audit_records WHERE ($1::text IS NULL OR actor_subject = $1) AND ($2::text IS NULL OR type = $2)" \
     " AND time_us >= $3 AND time_us < $4 "
 

@@ -168,9 +168,11 @@ static struct fault check_record(struct walk *walk, struct span bytes, const str
     struct sha256 chain;
     TRY(audit_chain_next(&walk->chain, bytes, &chain));
     if (memcmp(chain.at, stated->at, SHA256_LEN) != 0) {
-        return broken(walk->verdict, FAULT(CHAIN_BROKEN),
-                      "record at sequence %lld does not hash to its chain value: it, or what stands before it, was altered, "
-                      "dropped, inserted or reordered", (long long)walk->next);
+        return broken(
+            walk->verdict, FAULT(CHAIN_BROKEN),
+            "record at sequence %lld does not hash to its chain value: it, or what stands before it, was altered, "
+            "dropped, inserted or reordered",
+            (long long)walk->next);
     }
     TRY(decode_record(walk, bytes, &record));
     if (record.sequence != walk->next) {
@@ -324,9 +326,9 @@ struct fault audit_verify_jws(struct op *op, struct span compact, const struct j
     if (!verdict.signature_good && verdict.reason[0] == 0) {
         IGNORE(broken(&verdict, signature, "%s",
                       signature.code == FAULT_JWS_KEY ? "no pinned key matches the signature's key id"
-                      : verdict.chain_good            ? "all records hash well: the header or the signature was altered, or "
-                                                        "it was signed by another key"
-                                                      : "this is not a compact JWS of an audit export"));
+                      : verdict.chain_good ? "all records hash well: the header or the signature was altered, or "
+                                             "it was signed by another key"
+                                           : "this is not a compact JWS of an audit export"));
     }
     *ret_verdict = verdict;
     return FAULTED(signature) ? signature : walked;

@@ -7,7 +7,8 @@
 
 #include "appliance/base/fault.h"
 
-/* `count` zeroed elements of `size` bytes in *ret_mem; the caller owns them. NO_MEMORY. count*size == 0 gives 1 byte. */
+/* `count` zeroed elements of `size` bytes in *ret_mem; the caller owns them. NO_MEMORY. count*size == 0 gives 1 byte.
+ */
 struct fault mem_new(size_t count, size_t size, void *ret_mem); /* ret_mem: address of any object pointer */
 /* Grows or shrinks *mem to count*size; on NO_MEMORY *mem is untouched. New bytes are not zeroed. */
 struct fault mem_resize(void *mem, size_t count, size_t size);

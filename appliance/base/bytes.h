@@ -36,8 +36,8 @@ struct buf {
 #define BUF_INIT(max_bytes) { .max = (max_bytes) }
 void buf_free(struct buf *buf); /* idempotent; the form that CLEANUP wants */
 void buf_clear(struct buf *buf);
-struct fault buf_put(struct buf *buf, struct span bytes);   /* TOO_LARGE beyond max */
-struct fault buf_text(struct buf *buf, const char *text);   /* without its NUL */
+struct fault buf_put(struct buf *buf, struct span bytes); /* TOO_LARGE beyond max */
+struct fault buf_text(struct buf *buf, const char *text); /* without its NUL */
 struct fault buf_printf(struct buf *buf, const char *format, ...) PRINTF(2, 3);
 struct fault buf_u8(struct buf *buf, uint8_t value);
 struct fault buf_u16(struct buf *buf, uint16_t value);

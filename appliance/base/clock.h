@@ -4,8 +4,9 @@
 
 #include "appliance/base/bytes.h"
 
-typedef int64_t mono_ns; /* CLOCK_MONOTONIC nanoseconds; plain numbers are clearer than a struct here (style R4 noted) */
-typedef int64_t utc_us;  /* UTC microseconds since 1970-01-01 */
+typedef int64_t
+    mono_ns;            /* CLOCK_MONOTONIC nanoseconds; plain numbers are clearer than a struct here (style R4 noted) */
+typedef int64_t utc_us; /* UTC microseconds since 1970-01-01 */
 
 #define NS_PER_MS 1000000LL
 #define NS_PER_S  1000000000LL
@@ -19,7 +20,8 @@ int clock_ms_left(mono_ns deadline);
 #define RFC3339_MAX 32
 /* "2026-11-21T03:50:36.123456Z": always six digits and Z, so that text order is time order. */
 void rfc3339_print(utc_us time, char out[RFC3339_MAX]);
-/* RFC 3339 with Z or a numeric offset, 0..9 fraction digits (cut to microseconds). BAD_ARGUMENT. Leap seconds refused. */
+/* RFC 3339 with Z or a numeric offset, 0..9 fraction digits (cut to microseconds). BAD_ARGUMENT. Leap seconds refused.
+ */
 struct fault rfc3339_parse(struct span text, utc_us *ret_time);
 /* Go-style duration: "300ms", "1.5h", "2h45m", "8760h", "90s", "1m". Negative refused. */
 struct fault duration_parse(struct span text, int64_t *ret_ns);

@@ -185,7 +185,7 @@ static struct fault set_scalar(struct load *load, const struct config_row *row, 
         config_number_text(row, row->min, low);
         config_number_text(row, row->max, high);
         config_refuse_key(load, row->key, "%.60s is %s %s", text, number < row->min ? "below" : "above",
-               number < row->min ? low : high);
+                          number < row->min ? low : high);
         return OK;
     }
     set_number(load, row, number);

@@ -41,9 +41,9 @@ struct fault_row {
     const char *title;
 };
 
-#define OK              ((struct fault){ FAULT_NONE })
-#define FAULT(sym)      ((struct fault){ FAULT_##sym })
-#define FAULTED(f)      ((f).code != FAULT_NONE)
+#define OK         ((struct fault){ FAULT_NONE })
+#define FAULT(sym) ((struct fault){ FAULT_##sym })
+#define FAULTED(f) ((f).code != FAULT_NONE)
 #define TRY(expr)                 \
     do {                          \
         struct fault f_ = (expr); \
@@ -58,34 +58,34 @@ struct fault_row {
         }                      \
     } while (0)
 /* Broken invariant of ours, never bad input: the process ends and the supervisor starts a clean one. */
-#define BUG_IF(cond)                                  \
-    do {                                              \
-        if (__builtin_expect(!!(cond), 0)) {          \
-            fault_bug(__FILE__, __LINE__, #cond);     \
-        }                                             \
+#define BUG_IF(cond)                              \
+    do {                                          \
+        if (__builtin_expect(!!(cond), 0)) {      \
+            fault_bug(__FILE__, __LINE__, #cond); \
+        }                                         \
     } while (0)
 /* For a result that cannot matter any more (undoing after a failure): says so at the place. */
-#define IGNORE(expr)                       \
-    do {                                   \
-        struct fault ignored_ = (expr);    \
-        (void)ignored_;                    \
+#define IGNORE(expr)                    \
+    do {                                \
+        struct fault ignored_ = (expr); \
+        (void)ignored_;                 \
     } while (0)
 
 #define MUST_USE     __attribute__((warn_unused_result))
 #define CLEANUP(fn)  __attribute__((cleanup(fn)))
 #define PRINTF(f, a) __attribute__((format(printf, f, a)))
 #define COUNT_OF(a)  (sizeof(a) / sizeof((a)[0]))
-#define TAKE(ptr)                           \
-    __extension__({                         \
-        __typeof__(ptr) taken_ = (ptr);     \
-        (ptr) = NULL;                       \
-        taken_;                             \
+#define TAKE(ptr)                       \
+    __extension__({                     \
+        __typeof__(ptr) taken_ = (ptr); \
+        (ptr) = NULL;                   \
+        taken_;                         \
     })
 /* Defines fn##p(type **), the form that CLEANUP wants. */
-#define DEFINE_FREEP(type, fn)               \
-    static inline void fn##p(type **ptr)     \
-    {                                        \
-        fn(TAKE(*ptr));                      \
+#define DEFINE_FREEP(type, fn)           \
+    static inline void fn##p(type **ptr) \
+    {                                    \
+        fn(TAKE(*ptr));                  \
     }
 
 /* The row of a code; an unknown number gives the row of INTERNAL. Never NULL. */

@@ -97,11 +97,13 @@ struct fault file_write(const char *path, struct span bytes, mode_t mode)
 {
     static atomic_uint writes; /* two threads may write the same path; the later rename wins, whole */
     char temporary[4096];
-    int len = snprintf(temporary, sizeof(temporary), "%s.new.%ld.%u", path, (long)getpid(), atomic_fetch_add(&writes, 1));
+    int len =
+        snprintf(temporary, sizeof(temporary), "%s.new.%ld.%u", path, (long)getpid(), atomic_fetch_add(&writes, 1));
     REQUIRE(len > 0 && (size_t)len < sizeof(temporary), TOO_LARGE);
     struct stat status;
     if (lstat(path, &status) == 0) {
-        REQUIRE(S_ISREG(status.st_mode) || S_ISLNK(status.st_mode), BAD_ARGUMENT); /* never a device or folder in its place */
+        REQUIRE(S_ISREG(status.st_mode) || S_ISLNK(status.st_mode),
+                BAD_ARGUMENT); /* never a device or folder in its place */
     }
     (void)unlink(temporary);
     struct fault fault = write_temporary(temporary, bytes, mode);

@@ -48,7 +48,11 @@ struct jin_field {
     const char *doc; /* for OpenAPI and docs; may be NULL */
 };
 #define JIN_ROW_(type, member, KIND, flags_, min_, max_) \
-    { .name = #member, .kind = JIN_KIND_##KIND, .flags = (flags_), .min = (min_), .max = (max_), \
+    { .name = #member,                                   \
+      .kind = JIN_KIND_##KIND,                           \
+      .flags = (flags_),                                 \
+      .min = (min_),                                     \
+      .max = (max_),                                     \
       .offset = offsetof(type, member) }
 #define JIN_TEXT(type, member, flags, min, max)   JIN_ROW_(type, member, TEXT, flags, min, max)
 #define JIN_BASE64(type, member, flags, min, max) JIN_ROW_(type, member, BASE64, flags, min, max)
@@ -61,7 +65,8 @@ struct jin_field {
 
 /* Decodes one JSON object. Optional members that are absent (or null) leave the struct's bytes as they were.
  * JSON_SYNTAX, JSON_FIELD (op's note names the pointer), TOO_LARGE, NO_MEMORY. Results live in op's arena. */
-struct fault jin_decode(struct op *op, struct span json, const struct jin_field *fields, size_t count, void *ret_struct);
+struct fault jin_decode(struct op *op, struct span json, const struct jin_field *fields, size_t count,
+                        void *ret_struct);
 
 /* The elements of a JSON array of objects, each as canonical JSON in the arena, for a second jin_decode. */
 struct fault jin_array(struct op *op, struct span json, size_t max_count, struct span **ret_items, size_t *ret_count);

@@ -7,8 +7,8 @@
 #include <jansson.h>
 #include <stdio.h>
 
-#define DEPTH_MAX    16
-#define TEXTS_MAX    1024u
+#define DEPTH_MAX 16
+#define TEXTS_MAX 1024u
 
 static void decref_value(json_t **value)
 {
@@ -33,7 +33,7 @@ static void place_print(const struct place *place, char out[JSON_POINTER_SIZE])
 
 #define refuse(op, place, ...)                                         \
     __extension__({                                                    \
-        char pointer_[JSON_POINTER_SIZE];                                   \
+        char pointer_[JSON_POINTER_SIZE];                              \
         place_print((place), pointer_);                                \
         op_fail_field((op), FAULT(JSON_FIELD), pointer_, __VA_ARGS__); \
     })

@@ -39,7 +39,7 @@ static void before_value(struct jout *jout)
         jout->after_key = false;
         return;
     }
-    BUG_IF((jout->in_object >> jout->depth & 1) != 0); /* a key is due */
+    BUG_IF((jout->in_object >> jout->depth & 1) != 0);       /* a key is due */
     BUG_IF(jout->depth == 0 && (jout->need_comma & 1) != 0); /* one document has one root */
     put_comma(jout);
 }

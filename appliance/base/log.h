@@ -19,8 +19,16 @@ struct log_pair {
     const char *text; /* NULL is left out */
     int64_t number;
 };
-#define LOG_TEXT(k, v) (struct log_pair){ .key = (k), .kind = LOG_PAIR_TEXT, .text = (v) }
-#define LOG_INT(k, v)  (struct log_pair){ .key = (k), .kind = LOG_PAIR_INT, .number = (int64_t)(v) }
+#define LOG_TEXT(k, v)                                 \
+    (struct log_pair)                                  \
+    {                                                  \
+        .key = (k), .kind = LOG_PAIR_TEXT, .text = (v) \
+    }
+#define LOG_INT(k, v)                                            \
+    (struct log_pair)                                            \
+    {                                                            \
+        .key = (k), .kind = LOG_PAIR_INT, .number = (int64_t)(v) \
+    }
 
 /* `program` is borrowed for ever. Before this call: info level, JSON, program "svc". */
 void log_setup(const char *program, enum log_level level, enum log_format format);

@@ -44,7 +44,7 @@ struct op {
     mono_ns deadline;
     struct arena *arena; /* owned by whoever made the operation */
     struct fault_note note;
-    unsigned tx_open;      /* transactions open on this operation: outside calls meanwhile are a bug */
+    unsigned tx_open;       /* transactions open on this operation: outside calls meanwhile are a bug */
     struct uuid command_id; /* deterministic for a mutation (from tenant, idempotency key, route); "" otherwise */
 };
 

@@ -14,8 +14,8 @@ struct secret; /* opaque */
 
 struct fault secret_new(struct span bytes, struct secret **ret_secret); /* copies; wipe your own copy */
 struct fault secret_random(size_t len, struct secret **ret_secret);
-/* From a file that must be regular (no symbolic link), of 1 to SECRET_MAX bytes, owned by root or this uid, and not readable by group or others (CONFIG otherwise).
- * One trailing newline is dropped. */
+/* From a file that must be regular (no symbolic link), of 1 to SECRET_MAX bytes, owned by root or this uid, and not
+ * readable by group or others (CONFIG otherwise). One trailing newline is dropped. */
 struct fault secret_from_file(const char *path, struct secret **ret_secret);
 void secret_free(struct secret *secret);
 DEFINE_FREEP(struct secret, secret_free)

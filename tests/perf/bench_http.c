@@ -65,7 +65,8 @@ static void keep(struct worker *w, double latency)
     w->latency[w->done++] = latency;
 }
 
-static long post(CURL *curl, const char *url, struct curl_slist *headers, const char *body, size_t len, struct text *answer)
+static long post(CURL *curl, const char *url, struct curl_slist *headers, const char *body, size_t len,
+                 struct text *answer)
 {
     free(answer->at);
     *answer = (struct text){ 0 };
@@ -129,7 +130,8 @@ static void *run_sign(void *arg)
     struct worker *w = arg;
     CURL *curl = client();
     char bearer[400], url[300];
-    snprintf(bearer, sizeof(bearer), "Authorization: Bearer %s", getenv("SVC_TOKEN") != NULL ? getenv("SVC_TOKEN") : "");
+    snprintf(bearer, sizeof(bearer), "Authorization: Bearer %s",
+             getenv("SVC_TOKEN") != NULL ? getenv("SVC_TOKEN") : "");
     struct text answer = { 0 };
     char **bodies = calloc(w->count, sizeof(char *));
     if (bodies == NULL) {
@@ -142,7 +144,8 @@ static void *run_sign(void *arg)
         RAND_bytes(digest, sizeof(digest));
         EVP_EncodeBlock((unsigned char *)b64, digest, sizeof(digest));
         char body[600];
-        int len = snprintf(body, sizeof(body), "{\"key_id\":\"%s\",\"artifact_type\":\"bench\",\"digest\":\"%s\"}", w->key_id, b64);
+        int len = snprintf(body, sizeof(body), "{\"key_id\":\"%s\",\"artifact_type\":\"bench\",\"digest\":\"%s\"}",
+                           w->key_id, b64);
         snprintf(url, sizeof(url), "%s/api/v1/code-signing/preview", w->url);
         const char *mark = "\"request_fingerprint\":\"";
         char *found = NULL;
@@ -168,8 +171,8 @@ static void *run_sign(void *arg)
         for (size_t k = 0; k < sizeof(id); k++) {
             snprintf(key + 17 + 2 * k, 3, "%02x", id[k]);
         }
-        struct curl_slist *headers =
-            curl_slist_append(curl_slist_append(curl_slist_append(NULL, "Content-Type: application/json"), bearer), key);
+        struct curl_slist *headers = curl_slist_append(
+            curl_slist_append(curl_slist_append(NULL, "Content-Type: application/json"), bearer), key);
         double t = now();
         if (post(curl, url, headers, bodies[i], strlen(bodies[i]), &answer) == 200) {
             keep(w, now() - t);
@@ -225,7 +228,8 @@ static void report(struct worker *workers, size_t count, double elapsed)
 int main(int argc, char **argv)
 {
     if (argc != 6) {
-        fprintf(stderr, "usage: bench_http tsa URL CONNECTIONS SECONDS TSQ | sign BASE_URL CONNECTIONS REQUESTS KEY_ID\n");
+        fprintf(stderr,
+                "usage: bench_http tsa URL CONNECTIONS SECONDS TSQ | sign BASE_URL CONNECTIONS REQUESTS KEY_ID\n");
         return 2;
     }
     curl_global_init(CURL_GLOBAL_DEFAULT);
@@ -250,8 +254,12 @@ int main(int argc, char **argv)
         return 1;
     }
     for (size_t i = 0; i < count; i++) {
-        workers[i] = (struct worker){ .url = argv[2], .body = tsq, .body_len = tsq_len, .key_id = argv[5],
-                                      .seconds = (double)amount, .count = amount / count + (i < amount % count) };
+        workers[i] = (struct worker){ .url = argv[2],
+                                      .body = tsq,
+                                      .body_len = tsq_len,
+                                      .key_id = argv[5],
+                                      .seconds = (double)amount,
+                                      .count = amount / count + (i < amount % count) };
         if (pthread_create(&workers[i].thread, NULL, tsa ? run_tsa : run_sign, &workers[i]) != 0) {
             return 1;
         }

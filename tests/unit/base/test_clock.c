@@ -102,9 +102,27 @@ static void days_agree_with_the_c_library(void **state)
 static void durations_that_are_none_are_refused(void **state)
 {
     (void)state;
-    static const char *const bad[] = { "",   "1",   "s",   "-1s",  "+1s",  "1.s.", "1..5s", ".s",  "1 s",
-                                       " 1s", "1s ", "1d",  "1h30", "1e3s", "0x1s", "h",     "99999999999999999h",
-                                       "2562048h", "9223372036854775808ns", "1sms", "." };
+    static const char *const bad[] = { "",
+                                       "1",
+                                       "s",
+                                       "-1s",
+                                       "+1s",
+                                       "1.s.",
+                                       "1..5s",
+                                       ".s",
+                                       "1 s",
+                                       " 1s",
+                                       "1s ",
+                                       "1d",
+                                       "1h30",
+                                       "1e3s",
+                                       "0x1s",
+                                       "h",
+                                       "99999999999999999h",
+                                       "2562048h",
+                                       "9223372036854775808ns",
+                                       "1sms",
+                                       "." };
     int64_t ns = 42;
     for (size_t i = 0; i < COUNT_OF(bad); i++) {
         assert_fault(duration_parse(span_text(bad[i]), &ns), BAD_ARGUMENT);
@@ -155,9 +173,12 @@ static void what_is_left_rounds_up_and_stops_at_zero(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(times_that_are_none_are_refused),    cmocka_unit_test(durations_that_are_none_are_refused),
-        cmocka_unit_test(times_parse_to_microseconds),        cmocka_unit_test(what_is_printed_reads_back_and_sorts_as_text),
-        cmocka_unit_test(days_agree_with_the_c_library),      cmocka_unit_test(durations_parse_as_go_reads_them),
+        cmocka_unit_test(times_that_are_none_are_refused),
+        cmocka_unit_test(durations_that_are_none_are_refused),
+        cmocka_unit_test(times_parse_to_microseconds),
+        cmocka_unit_test(what_is_printed_reads_back_and_sorts_as_text),
+        cmocka_unit_test(days_agree_with_the_c_library),
+        cmocka_unit_test(durations_parse_as_go_reads_them),
         cmocka_unit_test(what_is_left_rounds_up_and_stops_at_zero),
     };
     return cmocka_run_group_tests_name("clock", tests, NULL, NULL);

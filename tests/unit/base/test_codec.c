@@ -22,8 +22,8 @@ static void decoders_refuse_all_but_the_one_form(void **state)
 {
     (void)state;
     static const char *const hex[] = { "0", "0g", "AB", "a ", " a", "0x", "a\n", "ab\xff" };
-    static const char *const base64[] = { "Zg",   "Zg=",  "Zh==", "Zm9=", "Zm8",   "Z===", "====", "=",     "Zg==Zg==",
-                                          "Z g=", "Zm9v\n", "Zm-_", "Zm9vYg", "Zm9v====", "\xc3\xbcg=" };
+    static const char *const base64[] = { "Zg",       "Zg=",  "Zh==",   "Zm9=", "Zm8",    "Z===",     "====",      "=",
+                                          "Zg==Zg==", "Z g=", "Zm9v\n", "Zm-_", "Zm9vYg", "Zm9v====", "\xc3\xbcg=" };
     static const char *const url[] = { "Zg==", "Zh", "Zm9", "Z", "Zm+/", "Zm9v ", "Zm9vZ", "=" };
     for (size_t i = 0; i < COUNT_OF(hex); i++) {
         assert_refused(hex_decode, hex[i]);

@@ -133,13 +133,14 @@ static void the_examples_of_the_rfc_hold(void **state)
                      "}",
                      "{\"literals\":[null,true,false],\"numbers\":[333333333.3333333,1e+30,4.5,0.002,1e-27],"
                      "\"string\":\"\xe2\x82\xac$\\u000f\\nA'B\\\"\\\\\\\\\\\"/\"}");
-    assert_canonical("{\"\\u20ac\":\"Euro Sign\",\"\\r\":\"Carriage Return\",\"\\ufb33\":\"Hebrew Letter Dalet With Dagesh\","
-                     "\"1\":\"One\",\"\\ud83d\\ude00\":\"Emoji: Grinning Face\",\"\\u0080\":\"Control\","
-                     "\"\\u00f6\":\"Latin Small Letter O With Diaeresis\"}",
-                     "{\"\\r\":\"Carriage Return\",\"1\":\"One\",\"\xc2\x80\":\"Control\","
-                     "\"\xc3\xb6\":\"Latin Small Letter O With Diaeresis\",\"\xe2\x82\xac\":\"Euro Sign\","
-                     "\"\xf0\x9f\x98\x80\":\"Emoji: Grinning Face\","
-                     "\"\xef\xac\xb3\":\"Hebrew Letter Dalet With Dagesh\"}");
+    assert_canonical(
+        "{\"\\u20ac\":\"Euro Sign\",\"\\r\":\"Carriage Return\",\"\\ufb33\":\"Hebrew Letter Dalet With Dagesh\","
+        "\"1\":\"One\",\"\\ud83d\\ude00\":\"Emoji: Grinning Face\",\"\\u0080\":\"Control\","
+        "\"\\u00f6\":\"Latin Small Letter O With Diaeresis\"}",
+        "{\"\\r\":\"Carriage Return\",\"1\":\"One\",\"\xc2\x80\":\"Control\","
+        "\"\xc3\xb6\":\"Latin Small Letter O With Diaeresis\",\"\xe2\x82\xac\":\"Euro Sign\","
+        "\"\xf0\x9f\x98\x80\":\"Emoji: Grinning Face\","
+        "\"\xef\xac\xb3\":\"Hebrew Letter Dalet With Dagesh\"}");
 }
 
 /* The table of the RFC's appendix B: IEEE 754 bits and the text they have. */

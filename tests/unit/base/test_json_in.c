@@ -121,9 +121,19 @@ static void what_is_not_json_is_refused(void **state)
 {
     struct op *op = *state;
     static const char *const rows[] = {
-        "",        "{",      "{\"key_id\":\"k\"",     "{\"key_id\":\"k\"}x",      "{\"key_id\":\"k\"}{}",
-        "{'a':1}", "{a:1}",  "{\"key_id\":\"\xff\"}", "{\"key_id\":\"\\ud800\"}", "{\"key_id\":\"k\",}",
-        "nul",     "\xef\xbb\xbf{}", "{\"number\":99999999999999999999}",
+        "",
+        "{",
+        "{\"key_id\":\"k\"",
+        "{\"key_id\":\"k\"}x",
+        "{\"key_id\":\"k\"}{}",
+        "{'a':1}",
+        "{a:1}",
+        "{\"key_id\":\"\xff\"}",
+        "{\"key_id\":\"\\ud800\"}",
+        "{\"key_id\":\"k\",}",
+        "nul",
+        "\xef\xbb\xbf{}",
+        "{\"number\":99999999999999999999}",
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct body body = { 0 };

@@ -59,11 +59,10 @@ static void everything_is_written_compact(void **state)
     jout_key_int(&jout, "last", 0);
     jout_object_end(&jout);
     assert_fault(jout_end(&jout), NONE);
-    assert_span_text(buf_span(&out),
-                     "{\"t\":\"\\\"\\\\/\\b\\f\\n\\r\\t\\u0001\\u001f \x7f\xc3\xa9\",\"none\":null,"
-                     "\"min\":-9223372036854775808,\"yes\":true,\"b\":\"Zg==\",\"h\":\"66\","
-                     "\"at\":\"1970-01-01T00:00:00.000000Z\",\"raw\":[1],"
-                     "\"list\":[{},[],1,\"\",null,false],\"last\":0}");
+    assert_span_text(buf_span(&out), "{\"t\":\"\\\"\\\\/\\b\\f\\n\\r\\t\\u0001\\u001f \x7f\xc3\xa9\",\"none\":null,"
+                                     "\"min\":-9223372036854775808,\"yes\":true,\"b\":\"Zg==\",\"h\":\"66\","
+                                     "\"at\":\"1970-01-01T00:00:00.000000Z\",\"raw\":[1],"
+                                     "\"list\":[{},[],1,\"\",null,false],\"last\":0}");
 }
 
 static void value_without_key(struct jout *jout)

@@ -42,7 +42,8 @@ static void a_note_is_utf8_whatever_was_put_in(void **state)
     memcpy(long_text + 253, "\xf0\x9f\x98\x80", 4); /* will be cut in the middle */
     long_text[399] = 0;
     assert_fault(op_fail_field(op, FAULT(QUERY), "a\xff\xc3(", "%s", long_text), QUERY);
-    assert_string_equal(op->note.pointer, "a?" "?(");
+    assert_string_equal(op->note.pointer, "a?"
+                                          "?(");
     assert_int_equal(strlen(op->note.detail), 255);
     assert_string_equal(op->note.detail + 252, "x??");
 }

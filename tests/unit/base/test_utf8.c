@@ -19,9 +19,15 @@ static void the_ends_of_every_length_pass(void **state)
     static const struct {
         const char *text;
         uint32_t point;
-    } rows[] = { { "\x7f", 0x7f },           { "\xc2\x80", 0x80 },         { "\xdf\xbf", 0x7ff },
-                 { "\xe0\xa0\x80", 0x800 },  { "\xed\x9f\xbf", 0xd7ff },   { "\xee\x80\x80", 0xe000 },
-                 { "\xef\xbf\xbf", 0xffff }, { "\xf0\x90\x80\x80", 0x10000 }, { "\xf4\x8f\xbf\xbf", 0x10ffff } };
+    } rows[] = { { "\x7f", 0x7f },
+                 { "\xc2\x80", 0x80 },
+                 { "\xdf\xbf", 0x7ff },
+                 { "\xe0\xa0\x80", 0x800 },
+                 { "\xed\x9f\xbf", 0xd7ff },
+                 { "\xee\x80\x80", 0xe000 },
+                 { "\xef\xbf\xbf", 0xffff },
+                 { "\xf0\x90\x80\x80", 0x10000 },
+                 { "\xf4\x8f\xbf\xbf", 0x10ffff } };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct reader reader = { span_text(rows[i].text) };
         uint32_t point = 0;

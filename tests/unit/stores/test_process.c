@@ -3,6 +3,7 @@
 #include "appliance/stores/process.h"
 
 #include <fcntl.h>
+#include <grp.h>
 #include <signal.h>
 #include <sys/wait.h>
 
@@ -102,11 +103,13 @@ static void a_child_has_its_user_and_no_way_to_more(void **state)
     CLEANUP(buf_free) struct buf said = BUF_INIT(4096);
     const char *text = NULL;
     int code = 0;
+    assert_int_equal(setgroups(1, (const gid_t[]){ 641 }), 0); /* ours must not be inherited */
     assert_fault(shell(scratch->op, "svc-pg",
                        "id -u; id -G; grep -E '^(NoNewPrivs|CapEff|SigBlk|SigIgn)' /proc/self/status; pwd; umask; "
                        "ulimit -c; ls /proc/self/fd",
                        &said, &code),
                  NONE);
+    assert_int_equal(setgroups(0, NULL), 0);
     assert_fault(buf_cstr(&said, &text), NONE);
     assert_string_equal(text, "640\n640\nSigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n"
                               "CapEff:\t0000000000000000\nNoNewPrivs:\t1\n/\n0077\n0\n0\n1\n2\n3\n");
