@@ -1,6 +1,7 @@
 #include "api/commands.h"
 #include "api/feature.h"
 #include "api/server/server.h"
+#include "api/server/workers.h"
 #include "api/start.h"
 #include "appliance/base/log.h"
 
@@ -50,8 +51,13 @@ int command_serve(const struct config *config, int argc, char **argv)
     struct server *server = NULL;
     struct server_config server_config = { .services = services };
     server_config.features = features_all(&server_config.feature_count);
-    fault = server_start(&server_config, &why, &server);
+    struct workers *workers = NULL;
+    fault = workers_start(services, server_config.features, server_config.feature_count, &workers);
+    if (!FAULTED(fault)) {
+        fault = server_start(&server_config, &why, &server);
+    }
     if (FAULTED(fault)) {
+        workers_stop(workers);
         services_stop(services);
         return refused(&why, fault);
     }
@@ -59,6 +65,7 @@ int command_serve(const struct config *config, int argc, char **argv)
     wait_for_stop(&stop_signals);
     server_stop_accepting(server);
     server_stop(server, DRAIN_MS); /* requests in hand are answered first: they wait for their own outbox rows */
+    workers_stop(workers);
     services_stop(services);
     log_write(INFO, "stopped");
     return 0;

@@ -1,6 +1,7 @@
 #include "api/start.h"
 
 #include "api/feature.h"
+#include "api/server/server_feature.h"
 #include "appliance/base/alloc.h"
 #include "appliance/base/file.h"
 #include "appliance/base/log.h"
@@ -95,7 +96,9 @@ static struct fault start_features(struct op *op, struct services *services, str
                                     .tables = outbox_tables,
                                     .counts = outbox_counts,
                                     .table_count = count,
-                                    .threads = (unsigned)services->config->codesign_workers };
+                                    .threads = (unsigned)services->config->codesign_workers,
+                                    .on_timeout = server_count_outbox_timeout,
+                                    .arg = services };
     TRY(outbox_start(&outbox, &services->outbox));
     for (size_t i = 0; i < count; i++) {
         if (features[i]->start == NULL) {

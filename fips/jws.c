@@ -158,10 +158,12 @@ static const struct jin_field header_fields[] = {
 static struct fault decode_header(struct op *op, struct span text, struct jws_header *ret_header)
 {
     CLEANUP(buf_free) struct buf json = BUF_INIT(HEADER_MAX);
-    if (FAULTED(base64url_decode(text, &json))) {
+    struct fault fault = base64url_decode(text, &json);
+    REQUIRE(fault.code != FAULT_NO_MEMORY, NO_MEMORY);
+    if (FAULTED(fault)) {
         return op_fail(op, FAULT(JWS_FORMAT), "the JWS header is not base64url, or larger than %d bytes", HEADER_MAX);
     }
-    struct fault fault = jin_decode(op, buf_span(&json), header_fields, COUNT_OF(header_fields), ret_header);
+    fault = jin_decode(op, buf_span(&json), header_fields, COUNT_OF(header_fields), ret_header);
     return fault.code == FAULT_JSON_SYNTAX || fault.code == FAULT_JSON_FIELD ? FAULT(JWS_FORMAT) : fault;
 }
 
@@ -232,13 +234,17 @@ struct fault jws_verify(struct op *op, struct span compact, const char *typ, con
     TRY(pick_key(op, &header, keys, &key));
 
     CLEANUP(buf_free) struct buf signature = BUF_INIT(SIGNATURE_MAX);
-    if (FAULTED(base64url_decode(parts.signature, &signature))) {
+    struct fault fault = base64url_decode(parts.signature, &signature);
+    REQUIRE(fault.code != FAULT_NO_MEMORY, NO_MEMORY);
+    if (FAULTED(fault)) {
         return op_fail(op, FAULT(JWS_FORMAT), "the JWS signature is not base64url");
     }
     TRY(verify_bytes(op, key, parts.signing_input, buf_span(&signature)));
 
     CLEANUP(buf_free) struct buf payload = BUF_INIT(parts.payload.len + 1);
-    if (FAULTED(base64url_decode(parts.payload, &payload))) {
+    fault = base64url_decode(parts.payload, &payload);
+    REQUIRE(fault.code != FAULT_NO_MEMORY, NO_MEMORY);
+    if (FAULTED(fault)) {
         return op_fail(op, FAULT(JWS_FORMAT), "the JWS payload is not base64url");
     }
     struct span kept;

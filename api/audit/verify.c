@@ -151,11 +151,15 @@ static struct fault decode_record(struct walk *walk, struct span bytes, struct r
     buf_clear(&walk->canonical);
     arena_clear(walk->scratch->arena);
     walk->scratch->note = (struct fault_note){ 0 };
-    if (FAULTED(json_canonical(bytes, &walk->canonical)) || !span_equal(buf_span(&walk->canonical), bytes)) {
+    struct fault fault = json_canonical(bytes, &walk->canonical);
+    REQUIRE(fault.code != FAULT_NO_MEMORY, NO_MEMORY);
+    if (FAULTED(fault) || !span_equal(buf_span(&walk->canonical), bytes)) {
         return broken(walk->verdict, FAULT(CHAIN_BROKEN), "record at sequence %lld is not canonical JSON",
                       (long long)walk->next);
     }
-    if (FAULTED(jin_decode(walk->scratch, bytes, record_fields, COUNT_OF(record_fields), ret_record))) {
+    fault = jin_decode(walk->scratch, bytes, record_fields, COUNT_OF(record_fields), ret_record);
+    REQUIRE(fault.code != FAULT_NO_MEMORY, NO_MEMORY);
+    if (FAULTED(fault)) {
         return broken(walk->verdict, FAULT(CHAIN_BROKEN), "record at sequence %lld: %.100s", (long long)walk->next,
                       walk->scratch->note.detail);
     }
@@ -202,8 +206,11 @@ static struct fault walk_records(struct walk *walk, struct reader *reader)
             return broken(verdict, FAULT(CHAIN_BROKEN), "the entry of sequence %lld is not well-formed",
                           (long long)walk->next);
         }
-        TRY(check_record(walk, bytes, &stated));
-        verdict->broken_sequence = 0;
+        struct fault fault = check_record(walk, bytes, &stated);
+        if (!FAULTED(fault) || fault.code == FAULT_NO_MEMORY) {
+            verdict->broken_sequence = 0; /* want of memory accuses no record */
+        }
+        TRY(fault);
         verdict->checked++;
         walk->next++;
         if (take_text(reader, "]")) {
@@ -251,6 +258,10 @@ static struct fault check_totals(const struct walk *walk, const struct sha256 *h
 {
     struct audit_verdict *verdict = walk->verdict;
     int64_t covered = verdict->count == 0 ? 0 : verdict->last_sequence - verdict->first_sequence + 1;
+    if (verdict->count == 0 && (verdict->first_sequence != 0 || verdict->last_sequence != 0)) {
+        return broken(verdict, FAULT(CHAIN_HEAD), "no record is stated, and yet the sequences %lld to %lld",
+                      (long long)verdict->first_sequence, (long long)verdict->last_sequence);
+    }
     if (verdict->checked != verdict->count || covered != verdict->count) {
         return broken(verdict, FAULT(CHAIN_HEAD), "%lld records are here, %lld are stated: the export is incomplete",
                       (long long)verdict->checked, (long long)verdict->count);
@@ -319,6 +330,10 @@ struct fault audit_verify_jws(struct op *op, struct span compact, const struct j
     struct span payload = { 0 };
     struct fault signature = jws_verify(op, compact, AUDIT_EXPORT_TYP, keys, &payload, &verdict.kid);
     verdict.signature_good = !FAULTED(signature);
+    if (signature.code == FAULT_NO_MEMORY) {
+        *ret_verdict = verdict; /* neither good nor bad */
+        return signature;
+    }
     struct fault walked = verdict.signature_good ? OK : unverified_payload(op, compact, &payload);
     if (!FAULTED(walked)) {
         walked = audit_verify_payload(op, payload, &verdict);

@@ -37,6 +37,8 @@ struct idempotency_claim {
 /* The digest that binds a key; subject and tenant are op's. Pure. */
 struct fault idempotency_fingerprint(const struct op *op, const struct idempotency_request *request,
                                      struct sha256 *ret_fingerprint);
+/* Sets op->command_id: the same for the same tenant, caller, key and route. Pure. */
+struct fault idempotency_command_id(struct op *op, const struct idempotency_request *request);
 /* Also sets op->command_id. */
 struct fault idempotency_claim(struct op *op, struct store *store, const struct idempotency_request *request,
                                struct idempotency_claim *ret_claim, struct response *response);

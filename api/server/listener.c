@@ -103,16 +103,24 @@ static void handshake(const SSL *ssl, int where, int result)
     }
 }
 
+/* civetweb tells nothing of a plain connection yet: until its first request, whose header block has its own time limit,
+ * it cannot be cut. */
 static int plain_connection_begins(const struct mg_connection *connection, void **conn_data)
 {
     (void)conn_data;
     struct worker *worker = mg_get_thread_pointer(connection);
     if (worker->listener->tls == NULL) {
-        const struct mg_request_info *info = mg_get_request_info(connection);
-        connection_begins(worker, info == NULL ? -1 /* civetweb tells nothing yet */
-                                               : sockets_connection(info->remote_addr, info->remote_port, info->server_port));
+        connection_begins(worker, -1);
     }
     return 0;
+}
+
+static void learn_descriptor(struct worker *worker, const struct mg_request_info *info)
+{
+    if (!slot_knows_fd(worker->listener->slots, worker->slot)) {
+        int fd = sockets_connection(info->remote_addr, info->remote_port, info->server_port);
+        slot_learn_fd(worker->listener->slots, worker->slot, fd);
+    }
 }
 
 static void connection_ends(const struct mg_connection *connection)
@@ -248,8 +256,10 @@ static int request_arrived(struct mg_connection *connection)
     struct listener *listener = worker->listener;
     const mono_ns started = clock_mono();
     enter(worker, SLOT_HANDLING);
+    const struct mg_request_info *info = mg_get_request_info(connection);
+    learn_descriptor(worker, info);
     struct message message;
-    message_from(mg_get_request_info(connection), worker, &message);
+    message_from(info, worker, &message);
     op_begin(worker, started, &message);
     const char *expect = message_header(&message, "Expect");
     struct body_source source = { .connection = connection,
@@ -272,10 +282,10 @@ static int request_arrived(struct mg_connection *connection)
                                         .keep_alive = !close && peer_keeps(&message),
                                         .tls = listener->tls != NULL };
     size_t bytes = send_answer(connection, worker, &answer);
-    if (message.content_length > 0 && !message.body_read && !message.malformed) {
-        drain_body(connection, worker, message.content_length);
-    }
     access_record(listener->core->services->metrics, &worker->op, &message, &response, &match, bytes, started);
+    if (!message.body_read && (message.content_length > 0 || response.close)) {
+        drain_body(connection, worker, response.close ? LINGER_MAX : message.content_length);
+    }
     return response.status;
 }
 

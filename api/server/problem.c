@@ -13,16 +13,17 @@
 static const char last_resort[] = "{\"type\":\"urn:svc:problem:out_of_memory\",\"title\":\"Out of memory\","
                                   "\"status\":503,\"code\":\"out_of_memory\",\"retryable\":true}";
 
-static bool tells_detail(const struct op *op, const struct fault_row *row)
+/* Whether the note is about this fault, and its words are the caller's business. */
+static bool tells_note(const struct op *op, const struct fault_row *row)
 {
-    bool ours = (row->http == 500 || row->http == 502) && row->code < FIRST_FEATURE_FAULT;
-    return op->note.set && op->note.code == row->code && op->note.detail[0] != 0 && !ours;
+    bool inner = (row->http == 500 || row->http == 502) && row->code < FIRST_FEATURE_FAULT;
+    return op->note.set && op->note.code == row->code && !inner;
 }
 
-/* Notes may hold what the caller sent, cut anywhere: only what is UTF-8 can be said back. */
+/* Notes may hold what the caller sent: only what is UTF-8 can be said back. */
 static void key_text(struct jout *jout, const char *key, const char *text)
 {
-    if (!FAULTED(utf8_check(span_text(text)))) {
+    if (text[0] != 0 && !FAULTED(utf8_check(span_text(text)))) {
         jout_key_text(jout, key, text);
     }
 }
@@ -32,16 +33,12 @@ static void put_extensions(struct jout *jout, const struct op *op, const struct 
     if (row->retry == FAULT_RETRY_LATER) {
         jout_key_bool(jout, "retryable", true);
     }
-    if (!op->note.set || op->note.code != row->code) {
+    if (!tells_note(op, row)) {
         return;
     }
-    if (op->note.pointer[0] != 0) {
-        key_text(jout, "pointer", op->note.pointer);
-    }
-    if (op->note.resource[0] != 0) {
-        key_text(jout, "resource", op->note.resource);
-    }
-    if (op->note.sqlstate[0] != 0 && row->retry == FAULT_RETRY_LATER) {
+    key_text(jout, "pointer", op->note.pointer);
+    key_text(jout, "resource", op->note.resource);
+    if (row->retry == FAULT_RETRY_LATER) {
         key_text(jout, "sqlstate", op->note.sqlstate);
     }
 }
@@ -59,7 +56,7 @@ static struct fault print_body(const struct op *op, const struct fault_row *row,
     jout_key_text(&jout, "title", row->title);
     jout_key_int(&jout, "status", row->http);
     jout_key_text(&jout, "code", row->text);
-    if (tells_detail(op, row)) {
+    if (tells_note(op, row)) {
         key_text(&jout, "detail", op->note.detail);
     }
     jout_key_text(&jout, "instance", instance);

@@ -114,7 +114,8 @@ static struct fault open_plain(struct server *server, enum listener_kind kind, c
     struct listener_config wanted = { .core = &server->core,
                                       .kind = kind,
                                       .address = address,
-                                      .threads = probe ? PROBE_THREADS : (unsigned)server->core.services->config->http_threads,
+                                      .threads =
+                                          probe ? PROBE_THREADS : (unsigned)server->core.services->config->http_threads,
                                       .spare = probe ? 2 : 4,
                                       .header_ms = probe ? PROBE_HEADER_MS : PLAIN_HEADER_MS,
                                       .keep_alive_ms = probe ? PROBE_HEADER_MS : KEEP_ALIVE_MS };

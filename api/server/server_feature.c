@@ -70,12 +70,24 @@ static const struct route routes[] = {
       .doc = "This document." },
 };
 
+static const struct metric outbox_timeouts = { "svc_outbox_delivery_timeouts_total",
+                                               METRIC_COUNTER,
+                                               "Deliveries that ran into their deadline.",
+                                               { "tenant_id", "destination" } };
+
+void server_count_outbox_timeout(void *services, const char *tenant, const char *destination)
+{
+    struct metrics *metrics = ((struct services *)services)->metrics;
+    metrics_add(metrics, &outbox_timeouts, 1, (const char *const[]){ tenant, destination });
+}
+
 static struct fault start(struct op *op, struct services *services)
 {
     (void)op;
     TRY(metrics_register(services->metrics, &http_requests_total, 1));
     TRY(metrics_register(services->metrics, &http_request_duration_seconds, 1));
     TRY(metrics_register(services->metrics, &worker_failures_total, 1));
+    TRY(metrics_register(services->metrics, &outbox_timeouts, 1));
     return metrics_register(services->metrics, probe_metrics, probe_metric_count);
 }
 

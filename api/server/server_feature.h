@@ -6,4 +6,7 @@
 
 extern const struct feature server_feature;
 
+/* outbox_config.on_timeout: counts svc_outbox_delivery_timeouts_total; `services` is struct services. */
+void server_count_outbox_timeout(void *services, const char *tenant, const char *destination);
+
 #endif

@@ -8,7 +8,7 @@
 /* How long a peer may take; a healthy one is far below. */
 static const mono_ns patience[SLOT_PHASES] = {
     [SLOT_BODY] = 15 * NS_PER_S,
-    [SLOT_WRITING] = 60 * NS_PER_S,
+    [SLOT_WRITING] = 120 * NS_PER_S,
     [SLOT_LINGERING] = 2 * NS_PER_S,
 };
 #define FIRST_REQUEST_NS NS_PER_S
@@ -71,6 +71,23 @@ void slot_open(struct slots *slots, struct slot *slot, int fd, mono_ns now)
     if (slot->phase == SLOT_FREE) {
         slots->open++;
         *slot = (struct slot){ .fd = fd, .phase = SLOT_WAITING, .since = now };
+    }
+    unlock(slots);
+}
+
+bool slot_knows_fd(struct slots *slots, struct slot *slot)
+{
+    lock(slots);
+    bool known = slot->fd >= 0;
+    unlock(slots);
+    return known;
+}
+
+void slot_learn_fd(struct slots *slots, struct slot *slot, int fd)
+{
+    lock(slots);
+    if (slot->phase != SLOT_FREE) {
+        slot->fd = fd;
     }
     unlock(slots);
 }

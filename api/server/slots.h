@@ -35,8 +35,10 @@ DEFINE_FREEP(struct slots, slots_free)
 /* One for each thread, at its start. NULL when all are given out (a bug of the caller's). */
 struct slot *slots_take(struct slots *slots);
 
-/* A connection begins (again harmless) or ends; fd -1 = unknown, never cut. */
+/* A connection begins (again harmless) or ends; fd -1 = unknown yet, cannot be cut. */
 void slot_open(struct slots *slots, struct slot *slot, int fd, mono_ns now);
+bool slot_knows_fd(struct slots *slots, struct slot *slot);
+void slot_learn_fd(struct slots *slots, struct slot *slot, int fd);
 void slot_close(struct slots *slots, struct slot *slot);
 void slot_enter(struct slots *slots, struct slot *slot, enum slot_phase phase, mono_ns now);
 

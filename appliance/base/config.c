@@ -272,6 +272,12 @@ static struct fault walk(struct load *load, const struct yaml_node *node, const 
     for (const struct yaml_node *child = node->first; child != NULL; child = child->next) {
         const char *key = NULL;
         TRY(arena_printf(load->loaded->arena, &key, "%s%s%s", prefix, prefix[0] != 0 ? "." : "", child->key));
+        if (strchr(child->key, '.') != NULL) { /* a second way to write a key would hide that it stands there twice */
+            config_refuse(load,
+                          "%s:%u: %.200s: write the part before each dot as a key of its own, with the rest below it",
+                          load->file, child->line, key);
+            continue;
+        }
         TRY(take_node(load, child, key));
     }
     return OK;

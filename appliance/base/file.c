@@ -102,8 +102,8 @@ struct fault file_write(const char *path, struct span bytes, mode_t mode)
     REQUIRE(len > 0 && (size_t)len < sizeof(temporary), TOO_LARGE);
     struct stat status;
     if (lstat(path, &status) == 0) {
-        REQUIRE(S_ISREG(status.st_mode) || S_ISLNK(status.st_mode),
-                BAD_ARGUMENT); /* never a device or folder in its place */
+        /* never a device or folder in its place */
+        REQUIRE(S_ISREG(status.st_mode) || S_ISLNK(status.st_mode), IO);
     }
     (void)unlink(temporary);
     struct fault fault = write_temporary(temporary, bytes, mode);

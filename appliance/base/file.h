@@ -7,7 +7,7 @@
 #include <sys/types.h>
 
 struct fault file_read(const char *path, struct buf *out); /* NOT_FOUND, TOO_LARGE (out->max), IO */
-/* BAD_ARGUMENT when a device, pipe or folder stands at `path`: it would be replaced, not written to. */
+/* IO when a device, pipe or folder stands at `path`: it would be replaced, not written to. */
 struct fault file_write(const char *path, struct span bytes, mode_t mode);
 /* Each missing part of the path is made with `mode`; an existing folder is fine. */
 struct fault file_make_dirs(const char *path, mode_t mode);

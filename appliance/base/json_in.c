@@ -78,6 +78,9 @@ static struct fault parse(struct op *op, struct span json, json_t **ret_value)
     if (too_deep(json)) {
         return op_fail_field(op, FAULT(JSON_SYNTAX), "", "nested deeper than %d levels", DEPTH_MAX);
     }
+    if (json.len > 0 && memchr(json.at, 0, json.len) != NULL) { /* jansson drops one that stands behind a number */
+        return op_fail_field(op, FAULT(JSON_SYNTAX), "", "not JSON: a NUL byte stands in it");
+    }
     json_error_t error;
     json_t *value = json_loadb(json.at != NULL ? (const char *)json.at : "", json.len,
                                JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, &error);
@@ -194,16 +197,56 @@ static struct fault take_texts(struct op *op, const struct place *place, const s
     return OK;
 }
 
-static int dump_into(const char *bytes, size_t len, void *out)
+struct dump {
+    struct buf *out;
+    struct fault first;
+};
+
+static int dump_into(const char *bytes, size_t len, void *into)
 {
-    return FAULTED(buf_put(out, span_of(bytes, len))) ? -1 : 0;
+    struct dump *dump = into;
+    dump->first = buf_put(dump->out, span_of(bytes, len));
+    return FAULTED(dump->first) ? -1 : 0;
+}
+
+/* RFC 8785 writes a number below 1e21 with all its digits, and one of 2^63 or more then fits no integer here: what is
+ * kept in canonical form must decode again. */
+static bool number_reads_back(double number)
+{
+    double size = number < 0 ? -number : number;
+    return size < 0x1p63 || size >= 1e21;
+}
+
+/* As deep as the text was allowed to be. */
+static bool reads_back(const json_t *value)
+{
+    size_t i;
+    const char *name;
+    json_t *item;
+    json_array_foreach(value, i, item)
+    {
+        if (!reads_back(item)) {
+            return false;
+        }
+    }
+    json_object_foreach((json_t *)value, name, item)
+    {
+        if (!reads_back(item)) {
+            return false;
+        }
+    }
+    return !json_is_number(value) || number_reads_back(json_number_value(value));
 }
 
 /* Through text: json_canonical then is the only place that knows RFC 8785. */
 static struct fault canonical_of(struct op *op, const json_t *value, size_t max, struct span *ret_json)
 {
+    REQUIRE(reads_back(value), JSON_SYNTAX);
     CLEANUP(buf_free) struct buf text = BUF_INIT(max);
-    REQUIRE(json_dump_callback(value, dump_into, &text, JSON_COMPACT | JSON_ENCODE_ANY) == 0, TOO_LARGE);
+    struct dump dump = { .out = &text };
+    int dumped = json_dump_callback(value, dump_into, &dump, JSON_COMPACT | JSON_ENCODE_ANY);
+    TRY(dump.first);
+    REQUIRE(dumped == 0, NO_MEMORY); /* its own */
     CLEANUP(buf_free) struct buf canonical = BUF_INIT(max);
     TRY(json_canonical(buf_span(&text), &canonical));
     return arena_copy(op->arena, buf_span(&canonical), ret_json);
@@ -218,7 +261,8 @@ static struct fault take_raw(struct op *op, const struct place *place, const str
     struct span json;
     struct fault fault = canonical_of(op, value, CANONICAL_MAX, &json);
     if (fault.code == FAULT_JSON_SYNTAX) {
-        return refuse(op, place, "has no canonical form (RFC 8785)");
+        return refuse(op, place,
+                      "has no canonical form (RFC 8785), or a number of 2^63 or more in it: write that as text");
     }
     TRY(fault);
     TRY(bound(op, place, field, json.len, "bytes"));

@@ -73,7 +73,10 @@ static struct fault take_child(struct tree *tree, struct yaml_node *parent, cons
         fault = take_node(tree, first, depth + 1, &child);
     }
     TRY(fault);
-    child->key = key;
+    if (key != NULL) {
+        child->key = key;
+        child->line = (unsigned)first->start_mark.line + 1;
+    }
     **tail = child;
     *tail = &child->next;
     parent->count++;

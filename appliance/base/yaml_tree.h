@@ -18,7 +18,7 @@
 enum yaml_kind { YAML_KIND_SCALAR, YAML_KIND_LIST, YAML_KIND_MAP };
 struct yaml_node {
     enum yaml_kind kind;
-    unsigned line;           /* from 1 */
+    unsigned line;           /* from 1; of its key within a mapping */
     const char *key;         /* within a mapping; NULL elsewhere */
     const char *text;        /* of a scalar */
     bool quoted;             /* a scalar in quotes or a block scalar: text, whatever it looks like */

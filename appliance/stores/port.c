@@ -52,8 +52,9 @@ struct fault port_free(struct op *op, const char *key, const char *address)
     int error = errno;
     freeaddrinfo(found);
     if (bound != 0) {
-        return op_fail(op, error == EADDRINUSE ? FAULT(CONFLICT) : FAULT(IO), "%s: cannot listen on %s: %s", key,
-                       address, strerrordesc_np(error));
+        bool taken = error == EADDRINUSE;
+        return op_fail(op, taken ? FAULT(CONFLICT) : FAULT(IO), "%s: cannot listen on %s: %s%s", key, address,
+                       strerrordesc_np(error), taken ? "; stop what listens there, or set another" : "");
     }
     return OK;
 }

@@ -44,7 +44,7 @@ struct fault children_new(const struct appliance *appliance, struct children **r
     TRY(mem_new(1, sizeof(*made), (void *)&made));
     made->appliance = appliance;
     made->started_at = clock_utc();
-    made->stop_fd = signals_to_fd((const int[]){ SIGTERM, SIGINT }, 2);
+    made->stop_fd = signals_to_fd((const int[]){ SIGTERM, SIGINT, SIGHUP }, 3);
     made->child_fd = signals_to_fd((const int[]){ SIGCHLD }, 1);
     REQUIRE(made->stop_fd >= 0 && made->child_fd >= 0, IO);
     REQUIRE(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0, IO);

@@ -30,7 +30,7 @@ struct unit_row {
 
 struct children;
 
-/* Takes over SIGCHLD, SIGTERM and SIGINT (by signalfd), and adopts orphans. */
+/* Takes over SIGCHLD, and SIGTERM, SIGINT and SIGHUP as stop signals (by signalfd), and adopts orphans. */
 struct fault children_new(const struct appliance *appliance, struct children **ret_children);
 void children_free(struct children *children); /* all must be stopped */
 DEFINE_FREEP(struct children, children_free)

@@ -167,7 +167,7 @@ class Running(unittest.TestCase):
     def test_no_secret_in_arguments_environment_or_log(self):
         secrets = [text_of(f"{self.a.dir}/data/signer/pin").strip(),
                    text_of(f"{self.a.dir}/data/nats-client/credentials").split(":")[1].strip(),
-                   *(self.a.token(role).split("_")[-1] for role in ("ADMIN", "OPERATOR", "APPROVER", "CI", "AUDITOR"))]
+                   *(self.a.token(role).split("_", 2)[2] for role in ("ADMIN", "OPERATOR", "APPROVER", "CI", "AUDITOR"))]
         places = {"log": text_of(self.a.log_path)}
         for program in PROGRAMS:
             pid = self.a.child(program)

@@ -265,4 +265,62 @@ static inline void delete_stream(struct event_log *log)
     assert_int_equal(js_DeleteStream(log->js, log->config->nats_stream, NULL, NULL), NATS_OK);
 }
 
+/* Between client and server: lets everything through, keeps the server's answers back, or cuts the connection. */
+struct proxy {
+    int listener, port, server_port;
+    char url[64];
+    atomic_bool hold, cut, stop;
+    pthread_t thread;
+};
+
+static inline bool forward(int from, int to)
+{
+    char bytes[4096];
+    ssize_t got = read(from, bytes, sizeof(bytes));
+    return got > 0 && (to < 0 || write(to, bytes, (size_t)got) == got);
+}
+
+static inline void *proxy_run(void *arg)
+{
+    struct proxy *proxy = arg;
+    int client = -1, server = -1;
+    while (!atomic_load(&proxy->stop)) {
+        struct pollfd fds[] = { { proxy->listener, POLLIN, 0 }, { client, POLLIN, 0 }, { server, POLLIN, 0 } };
+        (void)poll(fds, 3, 20);
+        bool lost = client >= 0 && atomic_load(&proxy->cut);
+        if (client < 0 && !atomic_load(&proxy->cut) && (fds[0].revents & POLLIN) != 0) {
+            client = accept(proxy->listener, NULL, NULL);
+            server = loopback_connect(proxy->server_port);
+            lost = server < 0;
+        } else if (client >= 0 && !lost) {
+            lost = (fds[1].revents != 0 && !forward(client, server)) ||
+                   (fds[2].revents != 0 && !forward(server, atomic_load(&proxy->hold) ? -1 : client));
+        }
+        if (lost) {
+            (void)close(client);
+            (void)close(server);
+            client = server = -1;
+        }
+    }
+    (void)close(client);
+    (void)close(server);
+    return NULL;
+}
+
+/* Points `config` at itself. */
+static inline void proxy_start(struct proxy *proxy, struct config *config)
+{
+    proxy->listener = loopback_listen(&proxy->port);
+    assert_int_equal(pthread_create(&proxy->thread, NULL, proxy_run, proxy), 0);
+    (void)snprintf(proxy->url, sizeof(proxy->url), "nats://127.0.0.1:%d", proxy->port);
+    config->nats_url = proxy->url;
+}
+
+static inline void proxy_stop(struct proxy *proxy)
+{
+    atomic_store(&proxy->stop, true);
+    assert_int_equal(pthread_join(proxy->thread, NULL), 0);
+    (void)close(proxy->listener);
+}
+
 #endif

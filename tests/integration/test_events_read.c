@@ -182,6 +182,32 @@ static void reading_goes_on_after_the_server_was_killed(void **state)
     assert_next(reader, 6);
 }
 
+static void what_came_while_the_connection_was_cut_comes_all_the_same(void **state)
+{
+    struct fixture *fixture = *state;
+    struct proxy proxy = { .server_port = fixture->nats.port };
+    struct config config = fixture->config;
+    proxy_start(&proxy, &config);
+    struct event_log *log = log_for_test(&config);
+    struct event_reader *reader = NULL;
+    append_range(fixture->log, 1, 2);
+    assert_fault(event_reader_new(log, 1, &reader), NONE);
+    assert_next(reader, 1);
+    assert_next(reader, 2);
+    atomic_store(&proxy.cut, true);
+    while (event_log_connected(log)) {
+        (void)poll(NULL, 0, 5);
+    }
+    append_range(fixture->log, 3, 20); /* the consumer lives on at the server, and nobody hears it */
+    atomic_store(&proxy.cut, false);
+    for (int i = 3; i <= 20; i++) {
+        assert_next(reader, i);
+    }
+    event_reader_free(reader);
+    event_log_close(log);
+    proxy_stop(&proxy);
+}
+
 static void a_consumer_that_the_server_forgot_is_made_again(void **state)
 {
     struct fixture *fixture = *state;
@@ -253,6 +279,7 @@ int main(void)
         WITH_SERVER(a_message_of_another_tenants_subject_is_not_ours),
         WITH_SERVER(reading_begins_anywhere_and_goes_on_with_what_comes),
         WITH_SERVER(reading_goes_on_after_the_server_was_killed),
+        WITH_SERVER(what_came_while_the_connection_was_cut_comes_all_the_same),
         WITH_SERVER(a_consumer_that_the_server_forgot_is_made_again),
         WITH_SERVER(a_reader_leaves_no_consumer_behind),
         WITH_SERVER(many_messages_come_in_order_without_a_hole),

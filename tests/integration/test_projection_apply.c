@@ -305,6 +305,42 @@ static void a_leader_that_lost_its_lock_writes_nothing_twice(void **state)
     assert_chain(fixture, "acme", 200);
 }
 
+/* What a leader does that does not know yet that another one leads. */
+static void a_second_applier_moves_nothing(void **state)
+{
+    struct fixture *fixture = *state;
+    CLEANUP(op_freep) struct op *op = op_of("", 10000);
+    CLEANUP(event_reader_freep) struct event_reader *reader = NULL;
+    CLEANUP(applier_freep) struct applier *first = NULL;
+    CLEANUP(applier_freep) struct applier *second = NULL;
+    struct projector_config config = projector_config_of(&fixture->a);
+    struct event_message messages[3];
+    bool outbox = false;
+    uint64_t bad = 0;
+    (void)say(&fixture->a, "acme", 1);
+    (void)say(&fixture->a, "acme", 2);
+    (void)say(&fixture->a, "acme", 3);
+    assert_fault(event_reader_new(fixture->a.log, 1, &reader), NONE);
+    for (int i = 0; i < 3; i++) {
+        assert_fault(event_reader_next(op, reader, op->deadline, &messages[i]), NONE);
+    }
+    assert_fault(applier_new(&config, &first), NONE);
+    assert_fault(applier_new(&config, &second), NONE);
+    assert_fault(applier_load(op, first), NONE);
+    assert_fault(applier_load(op, second), NONE);
+    assert_fault(applier_apply(op, first, messages, 1, &outbox, &bad), NONE);
+    assert_fault(applier_apply(op, second, messages, 2, &outbox, &bad), CONFLICT);
+    assert_int_equal(said_rows(fixture), 1);
+    assert_fault(applier_load(op, second), NONE);
+    assert_int_equal(second->checkpoint, 1);
+    assert_fault(applier_apply(op, second, &messages[1], 1, &outbox, &bad), NONE);
+    assert_fault(applier_apply(op, first, &messages[1], 1, &outbox, &bad), CONFLICT);
+    assert_fault(applier_load(op, first), NONE); /* leads again, and knows that its heads are old */
+    assert_fault(applier_apply(op, first, &messages[2], 1, &outbox, &bad), NONE);
+    assert_int_equal(said_rows(fixture), 3);
+    assert_chain(fixture, "acme", 3);
+}
+
 /* ---- rebuild ---- */
 
 static char *dump(struct fixture *fixture)
@@ -433,6 +469,7 @@ int main(void)
         WITH_STORES(only_one_leads_and_the_other_sees_what_it_applies),
         WITH_STORES(the_other_takes_over),
         WITH_STORES(a_leader_that_lost_its_lock_writes_nothing_twice),
+        WITH_STORES(a_second_applier_moves_nothing),
         WITH_STORES(a_rebuild_gives_the_same_bytes),
         WITH_STORES(a_rebuild_from_another_log_is_refused),
         WITH_STORES(a_rebuild_from_a_log_without_its_tail_is_refused),

@@ -1,4 +1,5 @@
-/* An audit export as the exporter writes it, in pieces, so that a test can alter one piece and put them together again. */
+/* An audit export as the exporter writes it, in pieces, so that a test can alter one piece and put them together again.
+ */
 #ifndef TESTS_AUDIT_SAMPLE_H
 #define TESTS_AUDIT_SAMPLE_H
 
@@ -29,7 +30,6 @@ static inline void sample_record(const char *tenant, int64_t sequence, struct bu
     static const char *const roles[] = { "operator", "ci" };
     static const char *const subjects[] = { "alice", "b\xc3\xb6rge \"}]\\" };
     struct event_view event = {
-        .tenant = { 0 },
         .lane = "codesign",
         .type = sequence % 2 == 0 ? "codesign.signed" : "codesign.requested",
         .schema_version = 1,
@@ -134,7 +134,8 @@ static inline void sample_print(struct sample *sample, struct buf *out)
     assert_fault(buf_printf(out,
                             "\",\"count\":%lld,\"exported_at\":\"2026-11-21T03:50:36.123456Z\",\"first_sequence\":%lld,"
                             "\"format\":\"%s\",\"last_sequence\":%lld,\"records\":[",
-                            (long long)sample->count, (long long)sample->first, sample->format, (long long)sample->last),
+                            (long long)sample->count, (long long)sample->first, sample->format,
+                            (long long)sample->last),
                  NONE);
     for (size_t i = 0; i < sample->entries; i++) {
         struct sample_entry *entry = &sample->at[i];

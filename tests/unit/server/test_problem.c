@@ -80,7 +80,7 @@ static void inner_failures_tell_nothing_but_the_trace(void **state)
         CLEANUP(op_freep) struct op *op = test_op();
         struct response response = { 0 };
         fix_trace(op);
-        IGNORE(op_fail(op, inner[i], "column secret_table.x is gone"));
+        IGNORE(op_fail_field(op, inner[i], "/secret", "column secret_table.x is gone"));
         op_note_log(op, "more secrets");
         problem_fill(op, inner[i], &response);
         assert_null(strstr(body_of(op, &response), "secret"));
@@ -131,13 +131,13 @@ static void what_the_caller_sent_is_escaped_and_never_breaks_the_body(void **sta
     (void)state;
     CLEANUP(op_freep) struct op *op = test_op();
     struct response response = { 0 };
-    IGNORE(op_fail_field(op, FAULT(JSON_FIELD), "/a\"b", "half a character: \xc3"));
+    IGNORE(op_fail_field(op, FAULT(JSON_FIELD), "/a\"b", "cut"));
+    op->note.detail[0] = '\xc3'; /* half a character, which the note's maker would have repaired */
     problem_fill(op, FAULT(JSON_FIELD), &response);
     CLEANUP(buf_free) struct buf canonical = BUF_INIT(65536);
     assert_fault(json_canonical(response.body, &canonical), NONE);
     assert_non_null(strstr(body_of(op, &response), "\"pointer\":\"/a\\\"b\""));
-    assert_non_null(strstr(body_of(op, &response), "half a character: ")); /* the half one was taken out of the note */
-    assert_null(strchr(body_of(op, &response), '\xc3'));
+    assert_null(strstr(body_of(op, &response), "\"detail\""));
 }
 
 static void without_memory_there_is_still_an_answer(void **state)

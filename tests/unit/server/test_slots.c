@@ -121,7 +121,7 @@ static void who_overstays_a_phase_is_cut_at_any_time(void **state)
     assert_true(was_cut(bench, 2));
     assert_int_equal(slots_relieve(bench->slots, T(17)), 1);
     assert_true(was_cut(bench, 0));
-    assert_int_equal(slots_relieve(bench->slots, T(62)), 1);
+    assert_int_equal(slots_relieve(bench->slots, T(122)), 1);
     assert_true(was_cut(bench, 1));
     assert_false(was_cut(bench, 3));
 }
@@ -149,6 +149,11 @@ static void an_unknown_descriptor_is_never_cut(void **state)
     }
     assert_int_equal(slots_relieve(bench->slots, T(100)), 0);
     assert_int_equal(slots_cut_waiting(bench->slots), 0);
+    assert_false(slot_knows_fd(bench->slots, bench->slot[0]));
+    slot_learn_fd(bench->slots, bench->slot[0], bench->near[0]);
+    assert_true(slot_knows_fd(bench->slots, bench->slot[0]));
+    assert_int_equal(slots_relieve(bench->slots, T(100)), 1);
+    assert_true(was_cut(bench, 0));
 }
 
 int main(void)
