@@ -23,7 +23,7 @@ struct services {
     struct identity *identity;
     struct signer_client *signer;
     struct metrics *metrics;
-    struct secret *fingerprint_key; /* 32 bytes: HMAC of preview fingerprints and cursors */
+    struct secret *fingerprint_key; /* 64 hex digits: HMAC key of preview fingerprints and cursors */
     struct tsa *tsa;                /* NULL when protocols.tsa.enabled is false */
     struct uuid instance;
 };

@@ -42,14 +42,14 @@ static void wake_outbox(void *arg)
     }
 }
 
-/* The MAC key of previews and cursors: 32 raw bytes, made once by the supervisor, shared by replicas as a file. */
+/* The MAC key of previews and cursors: 32 random bytes as hex, made once by the supervisor, shared by replicas as a file. */
 static struct fault load_fingerprint_key(struct services *services, struct buf *why)
 {
     char path[512];
     (void)snprintf(path, sizeof(path), "%s/api/fingerprint.key", services->config->data_dir);
     struct fault fault = secret_from_file(path, &services->fingerprint_key);
-    if (FAULTED(fault) || secret_span(services->fingerprint_key).len < 32) {
-        TRY(buf_printf(why, "%s: must be a 0600 file of at least 32 random bytes", path));
+    if (FAULTED(fault) || secret_span(services->fingerprint_key).len < FINGERPRINT_KEY_MIN) {
+        TRY(buf_printf(why, "%s: must be a 0600 file of at least %d characters, owned by this user", path, FINGERPRINT_KEY_MIN));
         return FAULT(CONFIG);
     }
     return OK;

@@ -299,11 +299,13 @@ static void request_ended(const struct mg_connection *connection, int status)
 static int library_refuses(struct mg_connection *connection, int status, const char *text)
 {
     struct worker *worker = mg_get_thread_pointer(connection);
-    struct fault fault = status == 413 ? FAULT(TOO_LARGE) : FAULT(BAD_ARGUMENT);
     const mono_ns started = clock_mono();
+    (void)status; /* 400 also for what is too large */
     op_begin(worker, started, NULL);
-    fault = status == 413 ? op_fail(&worker->op, fault, "the header block is larger than %s bytes", HEADER_BLOCK_MAX)
-                          : op_fail(&worker->op, fault, "the request is not HTTP/1.1 as it should be: %s", text);
+    struct fault fault = op_fail(&worker->op, FAULT(BAD_ARGUMENT),
+                                 "not an acceptable HTTP/1.1 request (%s): malformed, incomplete, or its header block "
+                                 "is larger than %s bytes",
+                                 text, HEADER_BLOCK_MAX);
     struct response response;
     response_clear(&response);
     problem_fill(&worker->op, fault, &response);

@@ -1,5 +1,6 @@
 #include "appliance/supervisor/prepare.h"
 
+#include "appliance/base/codec.h"
 #include "appliance/base/file.h"
 #include "appliance/base/id.h"
 #include "appliance/base/secret.h"
@@ -92,16 +93,20 @@ static struct fault fingerprint_key_ensure(struct op *op, void *arg, int output)
     const char *path = arg;
     struct stat about;
     if (lstat(path, &about) == 0) {
-        if (about.st_size != FINGERPRINT_KEY_LEN) {
-            return op_fail(op, FAULT(CONFIG), "%s must hold %d bytes; restore it, or remove it and start again", path,
-                           FINGERPRINT_KEY_LEN);
+        if (about.st_size != 2 * FINGERPRINT_KEY_LEN) {
+            return op_fail(op, FAULT(CONFIG), "%s must hold %d hex digits; restore it, or remove it and start again", path,
+                           2 * FINGERPRINT_KEY_LEN);
         }
         return OK;
     }
+    /* Text, since a secret file may end in a newline that is not part of it: a random byte could be one. */
     uint8_t key[FINGERPRINT_KEY_LEN];
+    char text[2 * FINGERPRINT_KEY_LEN + 1];
     TRY(random_bytes(key, sizeof(key)));
-    struct fault written = file_write(path, SPAN_ARRAY(key), 0600);
+    hex_text(SPAN_ARRAY(key), text, sizeof(text));
+    struct fault written = file_write(path, span_text(text), 0600);
     secret_wipe(key, sizeof(key));
+    secret_wipe(text, sizeof(text));
     return FAULTED(written) ? op_fail(op, written, "cannot write %s", path) : OK;
 }
 

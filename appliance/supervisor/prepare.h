@@ -11,7 +11,7 @@ struct fault prepare_lock(struct op *op, const struct config *config, int *ret_l
 struct fault prepare_run_dir(struct op *op, const struct config *config);
 /* CONFLICT, naming the setting, when a port that svc-api will listen on is taken. */
 struct fault prepare_ports(struct op *op, const struct config *config);
-/* data_dir/api with the fingerprint key (32 random bytes, kept for ever). */
+/* data_dir/api with the fingerprint key (32 random bytes as hex, kept for ever). */
 struct fault prepare_api_dir(struct op *op, const struct config *config);
 
 #endif

@@ -100,6 +100,10 @@ static void each_refusal_names_the_pointer_and_what_is_expected(void **state)
         { "{\"key_id\":\"k\",\"inner\":{\"name\":\"\",\"count\":11}}", "/inner/count", "from 0 to 10" },
         { "{\"key_id\":\"k\",\"inner\":{\"name\":\"\",\"x\":11}}", "/inner/x", "unknown member" },
         { "{\"key_id\":\"k\",\"key_id\":\"k\"}", "/key_id", "stands there twice" },
+        /* their canonical forms have digits beyond an integer, and would not decode again */
+        { "{\"key_id\":\"k\",\"raw\":[1e20]}", "/raw", "2^63" },
+        { "{\"key_id\":\"k\",\"raw\":{\"a\":[-9223372036854775808]}}", "/raw", "2^63" },
+        { "{\"key_id\":\"k\",\"raw\":9223372036854775807}", "/raw", "2^63" },
         { "{\"key_id\":\"k\",\"raw\":[1,{\"a\":1,\"a\":2}]}", "/raw/1/a", "stands there twice" },
         { "{\"raw\":\"\\\"{,\",\"key_id\":\"k\",\"key_id\":\"k\"}", "/key_id", "stands there twice" },
     };
@@ -144,6 +148,8 @@ static void what_is_not_json_is_refused(void **state)
     struct body body = { 0 };
     assert_fault(jin_decode(op, (struct span){ 0 }, fields, COUNT_OF(fields), &body), JSON_SYNTAX);
     assert_fault(jin_decode(op, span_of("{}\0", 3), fields, COUNT_OF(fields), &body), JSON_SYNTAX);
+    static const char number[] = "{\"key_id\":\"k\",\"number\":1\0}"; /* jansson drops this one */
+    assert_fault(jin_decode(op, span_of(number, sizeof(number) - 1), fields, COUNT_OF(fields), &body), JSON_SYNTAX);
 }
 
 static void nesting_is_bounded(void **state)

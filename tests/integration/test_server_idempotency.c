@@ -1,0 +1,369 @@
+/* The idempotency state machine against a real PostgreSQL. Run inside with-postgres. */
+#include "integration/store_testlib.h"
+
+#include "api/server/idempotency.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+static struct store *store;
+
+static int open_store(void **state)
+{
+    (void)state;
+    CLEANUP(buf_free) struct buf why = BUF_INIT(4096);
+    use_config();
+    migrate();
+    struct fault fault = store_open(test_config, &why, &store);
+    if (FAULTED(fault)) {
+        print_error("%.*s", (int)why.len, (const char *)why.at);
+    }
+    assert_ok(fault);
+    return 0;
+}
+
+static int close_store(void **state)
+{
+    (void)state;
+    store_close(store);
+    return 0;
+}
+
+static struct op *caller(const char *tenant_text, const char *subject)
+{
+    struct op *op = test_op(tenant_text, 30000);
+    (void)snprintf(op->principal.subject, sizeof(op->principal.subject), "%s", subject);
+    return op;
+}
+
+static struct idempotency_request asking(const char *key, const char *body)
+{
+    struct idempotency_request request = {
+        .key = key, .route = "things.make", .method = "POST", .path = "/api/v1/things", .body = span_text(body)
+    };
+    assert_ok(uuid_new(&request.instance));
+    return request;
+}
+
+/* One call of a fresh request; the operation's note is left to look at. */
+static struct fault claim_as(struct op *op, const char *key, const char *body, struct idempotency_claim *ret_claim,
+                             struct response *response)
+{
+    struct idempotency_request request = asking(key, body);
+    op->note = (struct fault_note){ .set = false };
+    response_clear(response);
+    return idempotency_claim(op, store, &request, ret_claim, response);
+}
+
+static struct response good_answer(struct op *op)
+{
+    static const uint8_t bytes[] = { '{', 0, 0xff, 0x80, '\'', '"', '\\', '\n', '}' };
+    struct response response = { .status = 201, .content_type = "application/json", .body = SPAN_ARRAY(bytes) };
+    assert_ok(response_add(op, &response, "Location", "/api/v1/things/1"));
+    return response;
+}
+
+static const char *header(const struct response *response, const char *name)
+{
+    for (size_t i = 0; i < response->header_count; i++) {
+        if (strcmp(response->headers[i].name, name) == 0) {
+            return response->headers[i].value;
+        }
+    }
+    return NULL;
+}
+
+static void rewind_claims(void)
+{
+    assert_ok(as_superuser("UPDATE svc.idempotency_keys SET claimed_us = claimed_us - 600000001"));
+}
+
+static void another_body_or_caller_is_refused_before_anything_else_is_told(void **state)
+{
+    (void)state;
+    CLEANUP(op_freep) struct op *alice = caller("acme", "alice");
+    CLEANUP(op_freep) struct op *mallory = caller("acme", "mallory");
+    struct idempotency_claim claim;
+    struct idempotency_claim other;
+    struct response response;
+    assert_ok(claim_as(alice, "reused", "one", &claim, &response));
+    for (int phase = 0; phase < 4; phase++) { /* in progress, abandoned, done, walled */
+        if (phase == 1) {
+            rewind_claims();
+        } else if (phase == 2) {
+            response = good_answer(alice);
+            assert_ok(idempotency_record(alice, store, &claim, &response, false));
+        } else if (phase == 3) {
+            assert_ok(as_superuser("UPDATE svc.idempotency_keys SET state = 'indeterminate' WHERE key = 'reused'"));
+        }
+        assert_fault(claim_as(alice, "reused", "two", &other, &response), IDEMPOTENCY_KEY_REUSED);
+        assert_fault(claim_as(mallory, "reused", "one", &other, &response), IDEMPOTENCY_KEY_REUSED);
+    }
+}
+
+static void the_same_request_in_progress_is_told_to_come_back(void **state)
+{
+    (void)state;
+    CLEANUP(op_freep) struct op *op = caller("acme", "alice");
+    struct idempotency_claim claim;
+    struct idempotency_claim other;
+    struct response response;
+    assert_ok(claim_as(op, "busy", "one", &claim, &response));
+    assert_false(claim.replayed);
+    assert_fault(claim_as(op, "busy", "one", &other, &response), IDEMPOTENCY_IN_PROGRESS);
+    assert_true(op->note.retry_after_s > 0);
+}
+
+static void a_recorded_answer_is_replayed_byte_for_byte(void **state)
+{
+    (void)state;
+    CLEANUP(op_freep) struct op *op = caller("acme", "alice");
+    struct idempotency_claim claim;
+    struct idempotency_claim again;
+    struct response response;
+    assert_ok(claim_as(op, "replay", "one", &claim, &response));
+    struct response answer = good_answer(op);
+    assert_ok(idempotency_record(op, store, &claim, &answer, false));
+    for (int i = 0; i < 3; i++) {
+        assert_ok(claim_as(op, "replay", "one", &again, &response));
+        assert_true(again.replayed);
+        assert_int_equal(response.status, 201);
+        assert_string_equal(response.content_type, "application/json");
+        assert_true(span_equal(response.body, answer.body));
+        assert_string_equal(header(&response, "Location"), "/api/v1/things/1");
+        assert_string_equal(header(&response, "Idempotent-Replayed"), "true");
+    }
+}
+
+static void an_empty_answer_is_replayed_empty(void **state)
+{
+    (void)state;
+    CLEANUP(op_freep) struct op *op = caller("acme", "alice");
+    struct idempotency_claim claim;
+    struct response response;
+    assert_ok(claim_as(op, "empty", "", &claim, &response));
+    struct response answer = { .status = 204, .content_type = "application/json" };
+    assert_ok(idempotency_record(op, store, &claim, &answer, false));
+    assert_ok(claim_as(op, "empty", "", &claim, &response));
+    assert_true(claim.replayed);
+    assert_int_equal(response.status, 204);
+    assert_int_equal(response.body.len, 0);
+}
+
+static void a_record_whose_acknowledgement_was_lost_can_be_repeated(void **state)
+{
+    (void)state;
+    CLEANUP(op_freep) struct op *op = caller("acme", "alice");
+    struct idempotency_claim claim;
+    struct response response;
+    assert_ok(claim_as(op, "twice", "one", &claim, &response));
+    struct response answer = good_answer(op);
+    assert_ok(idempotency_record(op, store, &claim, &answer, false));
+    assert_ok(idempotency_record(op, store, &claim, &answer, false));
+}
+
+static void a_released_key_runs_again_under_the_same_command_id(void **state)
+{
+    (void)state;
+    CLEANUP(op_freep) struct op *op = caller("acme", "alice");
+    struct idempotency_claim claim;
+    struct response response;
+    assert_ok(claim_as(op, "released", "one", &claim, &response));
+    struct uuid first = op->command_id;
+    idempotency_release(op, store, &claim);
+    assert_ok(claim_as(op, "released", "two", &claim, &response)); /* another command may have it too */
+    assert_false(claim.replayed);
+    assert_true(uuid_equal(first, op->command_id));
+    struct response answer = good_answer(op);
+    assert_ok(idempotency_record(op, store, &claim, &answer, false));
+    idempotency_release(op, store, &claim); /* too late: the answer stays */
+    assert_ok(claim_as(op, "released", "two", &claim, &response));
+    assert_true(claim.replayed);
+}
+
+static void an_abandoned_claim_is_taken_over_after_ten_minutes_by_one(void **state)
+{
+    (void)state;
+    CLEANUP(op_freep) struct op *op = caller("acme", "alice");
+    struct idempotency_claim old;
+    struct idempotency_claim new;
+    struct idempotency_claim third;
+    struct response response;
+    assert_ok(claim_as(op, "abandoned", "one", &old, &response));
+    assert_ok(
+        as_superuser("UPDATE svc.idempotency_keys SET claimed_us = claimed_us - 599000000 WHERE key = 'abandoned'"));
+    assert_fault(claim_as(op, "abandoned", "one", &new, &response), IDEMPOTENCY_IN_PROGRESS);
+    rewind_claims();
+    assert_ok(claim_as(op, "abandoned", "one", &new, &response));
+    assert_false(new.replayed);
+    assert_fault(claim_as(op, "abandoned", "one", &third, &response), IDEMPOTENCY_IN_PROGRESS);
+
+    struct response answer = good_answer(op);
+    assert_fault(idempotency_record(op, store, &old, &answer, false), IDEMPOTENCY_INDETERMINATE); /* void by now */
+    idempotency_release(op, store, &old);
+    assert_fault(claim_as(op, "abandoned", "one", &third, &response), IDEMPOTENCY_IN_PROGRESS);
+    assert_ok(idempotency_record(op, store, &new, &answer, false));
+    assert_ok(claim_as(op, "abandoned", "one", &third, &response));
+    assert_true(third.replayed);
+}
+
+static void an_answer_that_cannot_be_kept_walls_its_key(void **state)
+{
+    (void)state;
+    CLEANUP(op_freep) struct op *op = caller("acme", "alice");
+    struct idempotency_claim claim;
+    struct idempotency_claim again;
+    struct response response;
+    assert_ok(claim_as(op, "walled", "one", &claim, &response));
+    assert_ok(as_superuser("ALTER TABLE svc.idempotency_keys ADD CONSTRAINT nothing_is_done"
+                           " CHECK (state <> 'done') NOT VALID"));
+    struct response answer = good_answer(op);
+    struct fault fault = idempotency_record(op, store, &claim, &answer, false);
+    assert_ok(as_superuser("ALTER TABLE svc.idempotency_keys DROP CONSTRAINT nothing_is_done"));
+    assert_fault(fault, IDEMPOTENCY_INDETERMINATE);
+    assert_int_equal(op->note.code, FAULT_IDEMPOTENCY_INDETERMINATE);
+    assert_fault(claim_as(op, "walled", "one", &again, &response), IDEMPOTENCY_INDETERMINATE);
+    rewind_claims(); /* a wall does not fall with time */
+    assert_fault(claim_as(op, "walled", "one", &again, &response), IDEMPOTENCY_INDETERMINATE);
+}
+
+static void when_not_even_the_wall_can_be_built_the_caller_is_told_the_same(void **state)
+{
+    (void)state;
+    CLEANUP(op_freep) struct op *op = caller("acme", "alice");
+    struct idempotency_claim claim;
+    struct response response;
+    assert_ok(claim_as(op, "no-wall", "one", &claim, &response));
+    assert_ok(as_superuser("REVOKE UPDATE ON svc.idempotency_keys FROM svc_app"));
+    struct response answer = good_answer(op);
+    struct fault fault = idempotency_record(op, store, &claim, &answer, false);
+    assert_ok(as_superuser("GRANT UPDATE ON svc.idempotency_keys TO svc_app"));
+    assert_fault(fault, IDEMPOTENCY_INDETERMINATE);
+    assert_fault(claim_as(op, "no-wall", "one", &claim, &response), IDEMPOTENCY_IN_PROGRESS);
+}
+
+static void a_secret_answer_is_not_in_the_table_and_not_replayed(void **state)
+{
+    (void)state;
+    CLEANUP(op_freep) struct op *op = caller("acme", "alice");
+    struct idempotency_claim claim;
+    struct response response;
+    assert_ok(claim_as(op, "secret", "one", &claim, &response));
+    struct response answer = { .status = 201, .content_type = "application/json", .body = span_text("svc_acme_hush") };
+    assert_ok(idempotency_record(op, store, &claim, &answer, true));
+    assert_fault(claim_as(op, "secret", "one", &claim, &response), IDEMPOTENCY_INDETERMINATE);
+    assert_ok(
+        as_superuser("DO $$ BEGIN IF EXISTS (SELECT 1 FROM svc.idempotency_keys k WHERE k::text LIKE '%hush%' OR"
+                     " k::text LIKE '%' || encode('hush', 'hex') || '%') THEN RAISE 'secret kept'; END IF; END $$"));
+}
+
+static void a_key_of_one_tenant_is_nothing_to_another(void **state)
+{
+    (void)state;
+    CLEANUP(op_freep) struct op *acme = caller("acme", "alice");
+    CLEANUP(op_freep) struct op *globex = caller("globex", "alice");
+    struct idempotency_claim one;
+    struct idempotency_claim two;
+    struct response response;
+    assert_ok(claim_as(acme, "shared", "one", &one, &response));
+    assert_ok(claim_as(globex, "shared", "two", &two, &response));
+    assert_false(two.replayed);
+    assert_false(uuid_equal(acme->command_id, globex->command_id));
+}
+
+static void an_expired_request_claims_nothing(void **state)
+{
+    (void)state;
+    CLEANUP(op_freep) struct op *op = caller("acme", "alice");
+    struct idempotency_claim claim;
+    struct response response;
+    op->deadline = clock_mono();
+    assert_true(FAULTED(claim_as(op, "late", "one", &claim, &response)));
+    op->deadline = clock_mono() + 30 * NS_PER_S;
+    assert_ok(claim_as(op, "late", "one", &claim, &response));
+    assert_false(claim.replayed);
+    op->deadline = clock_mono(); /* ran out while the command ran: its answer is kept all the same */
+    struct response answer = good_answer(op);
+    assert_ok(idempotency_record(op, store, &claim, &answer, false));
+    assert_true(op->deadline <= clock_mono());
+}
+
+#define RACERS 20
+static atomic_int executions;
+
+/* As a client does it: repeats until it has an answer. */
+static void *race(void *arg)
+{
+    const char *key = arg;
+    CLEANUP(op_freep) struct op *op = caller("acme", "racer");
+    struct idempotency_claim claim;
+    struct response response;
+    struct fault fault = claim_as(op, key, "race", &claim, &response);
+    while (fault.code == FAULT_IDEMPOTENCY_IN_PROGRESS || fault.code == FAULT_STORE_BUSY) {
+        fault = claim_as(op, key, "race", &claim, &response);
+    }
+    BUG_IF(FAULTED(fault));
+    if (!claim.replayed) {
+        (void)atomic_fetch_add(&executions, 1);
+        struct response answer = good_answer(op);
+        BUG_IF(FAULTED(idempotency_record(op, store, &claim, &answer, false)));
+        return NULL;
+    }
+    struct response expected = good_answer(op);
+    BUG_IF(response.status != 201 || !span_equal(response.body, expected.body));
+    return NULL;
+}
+
+static void run_race(const char *key)
+{
+    pthread_t threads[RACERS];
+    atomic_store(&executions, 0);
+    for (size_t i = 0; i < RACERS; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, race, (void *)(uintptr_t)key), 0);
+    }
+    for (size_t i = 0; i < RACERS; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    }
+    assert_int_equal(atomic_load(&executions), 1);
+}
+
+static void of_twenty_at_once_exactly_one_executes(void **state)
+{
+    (void)state;
+    static const char *const keys[] = { "race-0", "race-1", "race-2", "race-3", "race-4" };
+    for (size_t i = 0; i < COUNT_OF(keys); i++) {
+        run_race(keys[i]);
+    }
+}
+
+static void of_twenty_that_find_an_abandoned_claim_exactly_one_takes_it_over(void **state)
+{
+    (void)state;
+    CLEANUP(op_freep) struct op *op = caller("acme", "racer");
+    struct idempotency_claim claim;
+    struct response response;
+    assert_ok(claim_as(op, "race-abandoned", "race", &claim, &response));
+    rewind_claims();
+    run_race("race-abandoned");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(another_body_or_caller_is_refused_before_anything_else_is_told),
+        cmocka_unit_test(the_same_request_in_progress_is_told_to_come_back),
+        cmocka_unit_test(a_recorded_answer_is_replayed_byte_for_byte),
+        cmocka_unit_test(an_empty_answer_is_replayed_empty),
+        cmocka_unit_test(a_record_whose_acknowledgement_was_lost_can_be_repeated),
+        cmocka_unit_test(a_released_key_runs_again_under_the_same_command_id),
+        cmocka_unit_test(an_abandoned_claim_is_taken_over_after_ten_minutes_by_one),
+        cmocka_unit_test(an_answer_that_cannot_be_kept_walls_its_key),
+        cmocka_unit_test(when_not_even_the_wall_can_be_built_the_caller_is_told_the_same),
+        cmocka_unit_test(a_secret_answer_is_not_in_the_table_and_not_replayed),
+        cmocka_unit_test(a_key_of_one_tenant_is_nothing_to_another),
+        cmocka_unit_test(an_expired_request_claims_nothing),
+        cmocka_unit_test(of_twenty_at_once_exactly_one_executes),
+        cmocka_unit_test(of_twenty_that_find_an_abandoned_claim_exactly_one_takes_it_over),
+    };
+    return cmocka_run_group_tests_name("server_idempotency", tests, open_store, close_store);
+}
