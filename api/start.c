@@ -10,9 +10,10 @@
 
 #include <stdio.h>
 
-#define FEATURES_MAX     32
-#define START_LIMIT_MS   120000
-#define REBUILD_LIMIT_MS (24 * 3600 * 1000)
+#define FEATURES_MAX        32
+#define FINGERPRINT_KEY_MIN 64
+#define START_LIMIT_MS      120000
+#define REBUILD_LIMIT_MS    (24 * 3600 * 1000)
 
 /* The features' tables, gathered once in the form that projector and outbox take. */
 static const struct event_row *event_tables[FEATURES_MAX];
@@ -42,14 +43,16 @@ static void wake_outbox(void *arg)
     }
 }
 
-/* The MAC key of previews and cursors: 32 random bytes as hex, made once by the supervisor, shared by replicas as a file. */
+/* The MAC key of previews and cursors: 32 random bytes as hex, made once by the supervisor, shared by replicas as a
+ * file. */
 static struct fault load_fingerprint_key(struct services *services, struct buf *why)
 {
     char path[512];
     (void)snprintf(path, sizeof(path), "%s/api/fingerprint.key", services->config->data_dir);
     struct fault fault = secret_from_file(path, &services->fingerprint_key);
     if (FAULTED(fault) || secret_span(services->fingerprint_key).len < FINGERPRINT_KEY_MIN) {
-        TRY(buf_printf(why, "%s: must be a 0600 file of at least %d characters, owned by this user", path, FINGERPRINT_KEY_MIN));
+        TRY(buf_printf(why, "%s: must be a 0600 file of at least %d characters, owned by this user", path,
+                       FINGERPRINT_KEY_MIN));
         return FAULT(CONFIG);
     }
     return OK;

@@ -94,8 +94,8 @@ static struct fault fingerprint_key_ensure(struct op *op, void *arg, int output)
     struct stat about;
     if (lstat(path, &about) == 0) {
         if (about.st_size != 2 * FINGERPRINT_KEY_LEN) {
-            return op_fail(op, FAULT(CONFIG), "%s must hold %d hex digits; restore it, or remove it and start again", path,
-                           2 * FINGERPRINT_KEY_LEN);
+            return op_fail(op, FAULT(CONFIG), "%s must hold %d hex digits; restore it, or remove it and start again",
+                           path, 2 * FINGERPRINT_KEY_LEN);
         }
         return OK;
     }
