@@ -1,5 +1,4 @@
-/* One listening address served by civetweb: the only file pair that knows it. Threads, framing and TLS are civetweb's;
- * meaning is dispatch.c's. */
+/* One listening address served by civetweb. Threads, framing and TLS are civetweb's; meaning is dispatch.c's. */
 #ifndef API_SERVER_LISTENER_H
 #define API_SERVER_LISTENER_H
 

@@ -1,0 +1,262 @@
+#include "api/server/connection.h"
+
+#include "api/server/access.h"
+#include "api/server/problem.h"
+#include "api/server/trace.h"
+#include "api/server/wire.h"
+#include "appliance/base/secret.h"
+
+#include <openssl/ssl.h>
+#include <strings.h>
+
+#define KEEP_DRAIN_MAX ((size_t)64 << 10) /* an unread body of this size is read away to keep the connection */
+#define LINGER_MAX     ((size_t)8 << 20)  /* of a larger one so much is read, so that the sender sees the answer */
+
+struct body_source {
+    struct mg_connection *connection;
+    struct worker *worker;
+    bool wants_continue;
+};
+
+static void enter(struct worker *worker, enum slot_phase phase)
+{
+    slot_enter(worker->listener->slots, worker->slot, phase, clock_mono());
+}
+
+/* Connections */
+
+static void begin(struct worker *worker, int fd)
+{
+    struct slots *slots = worker->listener->slots;
+    mono_ns now = clock_mono();
+    slot_open(slots, worker->slot, fd, now);
+    if (slots_pressed(slots)) {
+        (void)slots_relieve(slots, now);
+    }
+}
+
+/* The first sight of a TLS connection is its handshake: from then on it can be cut. */
+void connection_handshake(const SSL *ssl, int where, int result)
+{
+    (void)result;
+    if ((where & SSL_CB_HANDSHAKE_START) != 0) {
+        begin(mg_get_thread_pointer(SSL_get_app_data(ssl)), SSL_get_fd(ssl));
+    }
+}
+
+/* civetweb tells nothing of a plain connection yet: until its first request, whose header block has its own time limit,
+ * it cannot be cut. */
+int connection_begins(const struct mg_connection *connection, void **conn_data)
+{
+    (void)conn_data;
+    struct worker *worker = mg_get_thread_pointer(connection);
+    if (worker->listener->tls == NULL) {
+        begin(worker, -1);
+    }
+    return 0;
+}
+
+static void learn_descriptor(struct worker *worker, const struct mg_request_info *info)
+{
+    if (!slot_knows_fd(worker->listener->slots, worker->slot)) {
+        int fd = sockets_connection(info->remote_addr, info->remote_port, info->server_port);
+        slot_learn_fd(worker->listener->slots, worker->slot, fd);
+    }
+}
+
+void connection_ends(const struct mg_connection *connection)
+{
+    struct worker *worker = mg_get_thread_pointer(connection);
+    slot_close(worker->listener->slots, worker->slot);
+}
+
+/* Requests */
+
+static struct fault read_body(void *arg, uint8_t *at, size_t len)
+{
+    static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
+    struct body_source *source = arg;
+    enter(source->worker, SLOT_BODY);
+    if (source->wants_continue) {
+        REQUIRE(mg_write(source->connection, go_on, sizeof(go_on) - 1) == (int)sizeof(go_on) - 1, IO);
+    }
+    size_t got = 0;
+    while (got < len) {
+        int read = mg_read(source->connection, at + got, len - got);
+        REQUIRE(read > 0, IO);
+        got += (size_t)read;
+    }
+    enter(source->worker, SLOT_HANDLING);
+    return OK;
+}
+
+/* civetweb ends the header block at the first line that it does not understand, and says nothing. What follows the last
+ * field must be the empty line; civetweb has put a NUL over the block's last byte, and over each line's end. */
+static bool block_is_whole(const struct mg_request_info *info)
+{
+    if (info->num_headers == 0 || info->num_headers >= MG_MAX_HEADERS) {
+        return false;
+    }
+    const char *end = info->http_headers[info->num_headers - 1].value;
+    end += strlen(end) + 1;
+    if (*end == 0) {
+        end++; /* the line ended with CR LF */
+    }
+    return end[0] == '\r' && end[1] == 0;
+}
+
+static void message_from(const struct mg_request_info *info, struct worker *worker, struct message *message)
+{
+    static_assert(MESSAGE_HEADERS_MAX >= MG_MAX_HEADERS);
+    *message = (struct message){ .method = info->request_method,
+                                 .path = info->local_uri_raw,
+                                 .query = info->query_string,
+                                 .http_1_0 = strcmp(info->http_version, "1.0") == 0,
+                                 .malformed = !block_is_whole(info),
+                                 .listener = worker->listener->kind,
+                                 .admission = &worker->listener->admission };
+    for (int i = 0; i < info->num_headers; i++) {
+        message->headers[message->header_count++] =
+            (struct http_header){ info->http_headers[i].name, info->http_headers[i].value };
+    }
+}
+
+static void op_begin(struct worker *worker, mono_ns started, const struct message *message)
+{
+    struct arena *arena = worker->op.arena;
+    BUG_IF(worker->op.tx_open != 0);
+    arena_clear(arena);
+    secret_wipe(&worker->op, sizeof(worker->op));
+    worker->op =
+        (struct op){ .arena = arena, .deadline = started + worker->listener->core->services->config->http_deadline };
+    bool once = message != NULL && message_header_count(message, "traceparent") == 1;
+    /* Without randomness there is no operation to trust either: dispatch fails on its own, the trace stays empty. */
+    IGNORE(trace_begin(&worker->op, once ? message_header(message, "traceparent") : NULL));
+}
+
+/* Sends; returns the number of bytes that left. */
+static size_t send_answer(struct mg_connection *connection, struct worker *worker, const struct wire_answer *answer)
+{
+    struct span rest = { 0 };
+    enter(worker, SLOT_WRITING);
+    buf_clear(&worker->out);
+    if (FAULTED(wire_print(&worker->op, answer, &worker->out, &rest))) {
+        mg_disable_connection_keep_alive(connection);
+        return 0;
+    }
+    int head = mg_write(connection, worker->out.at, worker->out.len);
+    int tail = 0;
+    if (rest.len > 0 && head == (int)worker->out.len) {
+        tail = mg_write(connection, rest.at, rest.len);
+    }
+    if (head != (int)worker->out.len || (size_t)tail != rest.len) {
+        mg_disable_connection_keep_alive(connection);
+    }
+    return (head > 0 ? (size_t)head : 0) + (tail > 0 ? (size_t)tail : 0);
+}
+
+/* Reads away what was not wanted, so that the sender gets to see the answer; what is too much ends the connection. */
+static void drain_body(struct mg_connection *connection, struct worker *worker, size_t length)
+{
+    uint8_t sink[4096];
+    size_t read = 0;
+    enter(worker, SLOT_LINGERING);
+    while (read < length && read < LINGER_MAX) {
+        int got = mg_read(connection, sink, sizeof(sink));
+        if (got <= 0) {
+            break;
+        }
+        read += (size_t)got;
+    }
+    if (read < length) {
+        mg_disable_connection_keep_alive(connection);
+    }
+}
+
+static bool must_close(const struct worker *worker, const struct message *message, const struct response *response)
+{
+    bool unread = message->content_length > 0 && !message->body_read;
+    return response->close || (unread && message->content_length > KEEP_DRAIN_MAX) ||
+           (unread && message_header(message, "Expect") != NULL) || atomic_load(&worker->listener->core->draining) ||
+           slots_pressed(worker->listener->slots);
+}
+
+/* As civetweb decides it, so that the answer's Connection header tells the truth. */
+static bool peer_keeps(const struct message *message)
+{
+    const char *connection = message_header(message, "Connection");
+    if (connection == NULL) {
+        return !message->http_1_0;
+    }
+    return strcasestr(connection, "keep-alive") != NULL;
+}
+
+int connection_request(struct mg_connection *connection)
+{
+    struct worker *worker = mg_get_thread_pointer(connection);
+    struct listener *listener = worker->listener;
+    const mono_ns started = clock_mono();
+    enter(worker, SLOT_HANDLING);
+    const struct mg_request_info *info = mg_get_request_info(connection);
+    learn_descriptor(worker, info);
+    struct message message;
+    message_from(info, worker, &message);
+    op_begin(worker, started, &message);
+    const char *expect = message_header(&message, "Expect");
+    struct body_source source = { .connection = connection,
+                                  .worker = worker,
+                                  .wants_continue = expect != NULL && strcasecmp(expect, "100-continue") == 0 };
+    message.read_body = read_body;
+    message.arg = &source;
+
+    struct response response;
+    struct route_match match = { 0 };
+    dispatch(listener->core, &worker->op, &message, &response, &match);
+
+    bool close = must_close(worker, &message, &response);
+    if (close) {
+        mg_disable_connection_keep_alive(connection);
+    }
+    const struct wire_answer answer = { .response = &response,
+                                        .reason = mg_get_response_code_text(connection, response.status),
+                                        .head_only = strcmp(message.method, "HEAD") == 0,
+                                        .keep_alive = !close && peer_keeps(&message),
+                                        .tls = listener->tls != NULL };
+    size_t bytes = send_answer(connection, worker, &answer);
+    access_record(listener->core->services->metrics, &worker->op, &message, &response, &match, bytes, started);
+    if (!message.body_read && (message.content_length > 0 || response.close)) {
+        drain_body(connection, worker, response.close ? LINGER_MAX : message.content_length);
+    }
+    return response.status;
+}
+
+void connection_request_ended(const struct mg_connection *connection, int status)
+{
+    (void)status;
+    enter(mg_get_thread_pointer(connection), SLOT_WAITING);
+}
+
+/* What civetweb refuses before there is a request: a malformed or oversized header block, another HTTP version. */
+int connection_refused(struct mg_connection *connection, int status, const char *text)
+{
+    struct worker *worker = mg_get_thread_pointer(connection);
+    const mono_ns started = clock_mono();
+    (void)status; /* 400 also for what is too large */
+    op_begin(worker, started, NULL);
+    struct fault fault = op_fail(&worker->op, FAULT(BAD_ARGUMENT),
+                                 "not an acceptable HTTP/1.1 request (%s): malformed, incomplete, or its header block "
+                                 "is larger than %s bytes",
+                                 text, HEADER_BLOCK_MAX);
+    struct response response;
+    response_clear(&response);
+    problem_fill(&worker->op, fault, &response);
+    const struct wire_answer answer = { .response = &response,
+                                        .reason = mg_get_response_code_text(connection, response.status),
+                                        .tls = worker->listener->tls != NULL };
+    size_t bytes = send_answer(connection, worker, &answer);
+    mg_disable_connection_keep_alive(connection);
+    const struct message unread = { .method = "" };
+    const struct route_match none = { 0 };
+    access_record(worker->listener->core->services->metrics, &worker->op, &unread, &response, &none, bytes, started);
+    return 0;
+}
