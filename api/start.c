@@ -8,6 +8,7 @@
 #include "fips/fips.h"
 #include "signer-pkcs11/provider/provider.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 
 #define FEATURES_MAX        32
@@ -35,11 +36,16 @@ static size_t gather_tables(void)
     return count;
 }
 
+/* The projector runs before the outbox does and ends after it: what it wakes is handed over here. One outbox a process.
+ */
+static _Atomic(struct outbox *) outbox_to_wake;
+
 static void wake_outbox(void *arg)
 {
-    const struct services *services = arg;
-    if (services->outbox != NULL) {
-        outbox_wake(services->outbox);
+    (void)arg;
+    struct outbox *outbox = atomic_load(&outbox_to_wake);
+    if (outbox != NULL) {
+        outbox_wake(outbox);
     }
 }
 
@@ -103,6 +109,8 @@ static struct fault start_features(struct op *op, struct services *services, str
                                     .on_timeout = server_count_outbox_timeout,
                                     .arg = services };
     TRY(outbox_start(&outbox, &services->outbox));
+    atomic_store(&outbox_to_wake, services->outbox);
+    outbox_wake(services->outbox); /* what was queued before it could be woken */
     for (size_t i = 0; i < count; i++) {
         if (features[i]->start == NULL) {
             continue;
@@ -197,7 +205,6 @@ void services_stop(struct services *services)
     }
     if (services->outbox != NULL) {
         outbox_stop(services->outbox);
-        outbox_free(TAKE(services->outbox));
     }
     size_t count = 0;
     const struct feature *const *features = features_all(&count);
@@ -209,6 +216,8 @@ void services_stop(struct services *services)
     if (services->projector != NULL) {
         projector_stop(services->projector);
     }
+    atomic_store(&outbox_to_wake, NULL);
+    outbox_free(TAKE(services->outbox));
     event_log_close(services->log);
     store_close(services->store);
     identity_close(services->identity);

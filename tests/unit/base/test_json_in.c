@@ -166,6 +166,7 @@ static void nesting_is_bounded(void **state)
     memset(json + len, '[', 16);
     memset(json + len + 16, ']', 16);
     memcpy(json + len + 32, "}", 2);
+    op->note = (struct fault_note){ 0 };
     assert_fault(jin_decode(op, span_text(json), fields, COUNT_OF(fields), &body), JSON_SYNTAX);
     assert_non_null(strstr(op->note.detail, "deeper than 16"));
 }
