@@ -53,6 +53,16 @@ static struct fault create_once(struct op *op, struct services *services, const 
     return key_append_generated(op, services, key, lane);
 }
 
+/* A claim that was released after a 503 is free again, and with it the way for another body under the same key. */
+static struct fault same_command(struct op *op, const struct key_create *request, const struct managed_key *key)
+{
+    if (strcmp(key->name, request->name) == 0 && key->algorithm == request->algorithm) {
+        return OK;
+    }
+    return op_fail(op, FAULT(IDEMPOTENCY_KEY_REUSED), "this Idempotency-Key has made the key %s: use a new one",
+                   key->ref.id.text);
+}
+
 struct fault key_create(struct op *op, struct services *services, const struct key_create *request,
                         struct managed_key *ret_key)
 {
@@ -64,7 +74,7 @@ struct fault key_create(struct op *op, struct services *services, const struct k
     TRY(uuid_derive("key", parts, COUNT_OF(parts), &key.ref.id));
     struct fault fault = keys_get(op, services, key.ref.id, ret_key);
     if (fault.code != FAULT_KEY_NOT_FOUND) {
-        return fault; /* this command has run before: its key is the answer */
+        return FAULTED(fault) ? fault : same_command(op, request, ret_key); /* this command has run before */
     }
     op->note = (struct fault_note){ 0 };
     TRY(keys_seal_prepare(op, services)); /* so that the first use of the key does not wait for it */
