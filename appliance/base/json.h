@@ -72,8 +72,8 @@ struct fault jin_decode(struct op *op, struct span json, const struct jin_field 
 struct fault jin_array(struct op *op, struct span json, size_t max_count, struct span **ret_items, size_t *ret_count);
 
 /* RFC 8785: members sorted by UTF-16 code units, ECMAScript number form, minimal escapes. Refuses duplicate names,
- * lone surrogates, invalid UTF-8, numbers that are not finite: JSON_SYNTAX. Depth at most 32. Numbers are doubles, as the
- * RFC has it: an integer beyond 2^53 may come out rounded. On failure `out` is as it was. */
+ * lone surrogates, invalid UTF-8, numbers that are not finite: JSON_SYNTAX. Depth at most 32. Numbers are doubles, as
+ * the RFC has it: an integer beyond 2^53 may come out rounded. On failure `out` is as it was. */
 struct fault json_canonical(struct span json, struct buf *out);
 
 /* Writer. Calls nest; commas are its business. A misuse (value where a key is due) is a bug. */

@@ -85,7 +85,7 @@ static inline void rig_softhsm(struct rig *rig)
 /* `more`: further lines of the configuration. */
 static inline void rig_configure(struct rig *rig, const char *more)
 {
-    char text[1024];
+    char text[2048];
     CLEANUP(buf_free) struct buf why = BUF_INIT(1024);
     (void)snprintf(text, sizeof(text), "data_dir: \"%s/data\"\nrun_dir: \"%s/run\"\n%s", rig->folder, rig->folder,
                    more);

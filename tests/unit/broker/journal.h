@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -124,20 +125,66 @@ static inline void signature_of(unsigned n, uint8_t out[SIGNATURE_LEN])
     }
 }
 
+/* A caller that waits where a signer goes on to other work. */
+struct caller {
+    struct journal_parked parked;
+    struct journal_write write;
+    sem_t called;
+    struct fault fault;
+};
+
+static inline void caller_woken(struct journal_parked *parked)
+{
+    BUG_IF(sem_post(&((struct caller *)((char *)parked - offsetof(struct caller, parked)))->called) != 0);
+}
+
+static inline void caller_done(struct journal_write *write, struct fault fault, const char *why)
+{
+    struct caller *caller = (struct caller *)((char *)write - offsetof(struct caller, write));
+    caller->fault = fault;
+    BUG_IF(FAULTED(fault) == (why[0] == 0));
+    BUG_IF(sem_post(&caller->called) != 0);
+}
+
+static inline void caller_init(struct caller *caller)
+{
+    *caller = (struct caller){ .parked.wake = caller_woken, .write.done = caller_done };
+    BUG_IF(sem_init(&caller->called, 0, 0) != 0);
+}
+
+static inline void caller_wait(struct caller *caller)
+{
+    while (sem_wait(&caller->called) != 0) {
+        BUG_IF(errno != EINTR);
+    }
+}
+
 /* Signs operation n as a signer would. */
 static inline struct fault sign_once(struct op *op, struct journal *journal, unsigned n, bool *ret_replayed)
 {
-    CLEANUP(journal_leave) struct journal_entry entry = { 0 };
     CLEANUP(buf_free) struct buf signature = BUF_INIT(SIGNATURE_MAX);
+    struct journal_entry entry = { 0 };
+    struct caller caller;
     struct uuid id = id_of(n);
     struct sha256 request = hash_of_number(n);
+    enum journal_outcome outcome = JOURNAL_PARKED;
     uint8_t made[SIGNATURE_LEN];
+    caller_init(&caller);
     signature_of(n, made);
-    TRY(journal_enter(op, journal, &id, &request, &entry, &signature, ret_replayed));
-    if (!*ret_replayed) {
-        return journal_commit(op, &entry, SPAN_ARRAY(made));
+    for (;;) {
+        TRY(journal_enter(op, journal, &id, &request, &caller.parked, &entry, &signature, &outcome));
+        if (outcome != JOURNAL_PARKED) {
+            break;
+        }
+        caller_wait(&caller);
     }
-    return span_equal(buf_span(&signature), SPAN_ARRAY(made)) ? OK : FAULT(SIGNATURE_INVALID);
+    *ret_replayed = outcome == JOURNAL_REPLAYED;
+    if (*ret_replayed) {
+        return span_equal(buf_span(&signature), SPAN_ARRAY(made)) ? OK : FAULT(SIGNATURE_INVALID);
+    }
+    journal_submit(&entry, SPAN_ARRAY(made), &caller.write);
+    caller_wait(&caller);
+    return caller.fault;
 }
 
 static inline void assert_signs(struct journal *journal, unsigned n, bool replayed)

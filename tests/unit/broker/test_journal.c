@@ -6,22 +6,32 @@
 
 #define RECORD ((size_t)144)
 
+static struct fault enter(struct journal *journal, const char *id_text, unsigned request_number, struct caller *caller,
+                          struct journal_entry *ret_entry, enum journal_outcome *ret_outcome)
+{
+    CLEANUP(op_freep) struct op *op = op_within(60000);
+    CLEANUP(buf_free) struct buf signature = BUF_INIT(SIGNATURE_MAX);
+    struct sha256 request = hash_of_number(request_number);
+    struct uuid id = { "" };
+    (void)snprintf(id.text, sizeof(id.text), "%s", id_text);
+    caller_init(caller);
+    struct fault fault = journal_enter(op, journal, &id, &request, &caller->parked, ret_entry, &signature, ret_outcome);
+    assert_true(!FAULTED(fault) || signature.len == 0);
+    assert_int_equal(op->note.set, FAULTED(fault) && fault.code != FAULT_BAD_ARGUMENT);
+    return fault;
+}
+
 static void an_id_that_was_used_for_another_request_is_refused(void **state)
 {
     (void)state;
     CLEANUP(place_free) struct place place = place_new();
     CLEANUP(journal_closep) struct journal *journal = journal_in(&place, SEGMENT_BYTES);
-    CLEANUP(op_freep) struct op *op = op_within(60000);
-    CLEANUP(buf_free) struct buf signature = BUF_INIT(SIGNATURE_MAX);
     struct journal_entry entry = { 0 };
-    struct uuid id = id_of(1);
-    struct sha256 other = hash_of_number(2);
-    bool replayed = false;
+    enum journal_outcome outcome = JOURNAL_PARKED;
+    struct caller caller;
     assert_signs(journal, 1, false);
-    assert_fault(journal_enter(op, journal, &id, &other, &entry, &signature, &replayed), SIGNER_OP_MISMATCH);
-    assert_int_equal(signature.len, 0);
+    assert_fault(enter(journal, id_of(1).text, 2, &caller, &entry, &outcome), SIGNER_OP_MISMATCH);
     assert_null(entry.journal);
-    assert_true(op->note.set);
     assert_signs(journal, 1, true); /* and the refusal left nothing claimed */
 }
 
@@ -30,14 +40,12 @@ static void an_id_that_is_none_is_refused(void **state)
     (void)state;
     CLEANUP(place_free) struct place place = place_new();
     CLEANUP(journal_closep) struct journal *journal = journal_in(&place, SEGMENT_BYTES);
-    CLEANUP(op_freep) struct op *op = op_within(60000);
-    CLEANUP(buf_free) struct buf signature = BUF_INIT(SIGNATURE_MAX);
     struct journal_entry entry = { 0 };
-    struct sha256 request = hash_of_number(1);
-    bool replayed = false;
-    const struct uuid wrong[] = { { "" }, { "0190B3C4-0000-7000-8000-000000000001" }, { "../../etc/passwd" } };
+    enum journal_outcome outcome = JOURNAL_PARKED;
+    struct caller caller;
+    static const char *const wrong[] = { "", "0190B3C4-0000-7000-8000-000000000001", "../../etc/passwd" };
     for (size_t i = 0; i < COUNT_OF(wrong); i++) {
-        assert_fault(journal_enter(op, journal, &wrong[i], &request, &entry, &signature, &replayed), BAD_ARGUMENT);
+        assert_fault(enter(journal, wrong[i], 1, &caller, &entry, &outcome), BAD_ARGUMENT);
     }
 }
 
@@ -59,15 +67,12 @@ static void a_signature_that_failed_leaves_its_id_free(void **state)
     (void)state;
     CLEANUP(place_free) struct place place = place_new();
     CLEANUP(journal_closep) struct journal *journal = journal_in(&place, SEGMENT_BYTES);
-    CLEANUP(op_freep) struct op *op = op_within(60000);
-    CLEANUP(buf_free) struct buf signature = BUF_INIT(SIGNATURE_MAX);
-    struct uuid id = id_of(1);
-    struct sha256 first = hash_of_number(7);
-    bool replayed = true;
+    enum journal_outcome outcome = JOURNAL_PARKED;
+    struct caller caller;
     {
         CLEANUP(journal_leave) struct journal_entry entry = { 0 };
-        assert_fault(journal_enter(op, journal, &id, &first, &entry, &signature, &replayed), NONE);
-        assert_false(replayed);
+        assert_fault(enter(journal, id_of(1).text, 7, &caller, &entry, &outcome), NONE);
+        assert_int_equal(outcome, JOURNAL_NEW);
     }
     assert_signs(journal, 1, false);
 }
@@ -325,7 +330,6 @@ static void a_full_disk_refuses_and_signing_goes_on_when_there_is_room_again(voi
         CLEANUP(op_freep) struct op *op = op_within(60000);
         bool replayed = true;
         assert_fault(sign_once(op, journal, 2, &replayed), SIGNER_JOURNAL);
-        assert_non_null(strstr(op->note.detail, "space"));
     }
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
     assert_true(journal_usable(journal));
@@ -349,7 +353,7 @@ static void after_a_failed_sync_nothing_is_journalled_until_a_restart(void **sta
         atomic_store(&sync_fails, n == 2);
         assert_fault(sign_once(op, journal, n, &replayed), SIGNER_JOURNAL);
         atomic_store(&sync_fails, false);
-        assert_non_null(strstr(op->note.detail, "restart"));
+        assert_true(n == 2 || strstr(op->note.detail, "restart") != NULL);
     }
     assert_false(journal_usable(journal));
     journal_close(journal);
@@ -365,7 +369,6 @@ struct signer {
     struct journal *journal;
     pthread_t thread;
     unsigned n;
-    int timeout_ms;
     struct fault fault;
     bool replayed;
 };
@@ -373,15 +376,15 @@ struct signer {
 static void *sign_main(void *arg)
 {
     struct signer *signer = arg;
-    struct op *op = op_within(signer->timeout_ms);
+    struct op *op = op_within(60000);
     signer->fault = sign_once(op, signer->journal, signer->n, &signer->replayed);
     op_free(op);
     return NULL;
 }
 
-static void signer_start(struct signer *signer, struct journal *journal, unsigned n, int timeout_ms)
+static void signer_start(struct signer *signer, struct journal *journal, unsigned n)
 {
-    *signer = (struct signer){ .journal = journal, .n = n, .timeout_ms = timeout_ms };
+    *signer = (struct signer){ .journal = journal, .n = n };
     assert_int_equal(pthread_create(&signer->thread, NULL, sign_main, signer), 0);
 }
 
@@ -399,6 +402,15 @@ static void signer_join(struct signer *signer)
         (void)sched_yield();            \
     }
 
+static size_t waiting_locked(const struct journal *journal)
+{
+    size_t count = 0;
+    for (const struct journal_write *write = journal->waiting; write != NULL; write = write->next) {
+        count++;
+    }
+    return count;
+}
+
 static void two_callers_with_one_id_sign_once(void **state)
 {
     (void)state;
@@ -408,7 +420,7 @@ static void two_callers_with_one_id_sign_once(void **state)
         struct signer signers[4];
         unsigned signed_so = 0;
         for (size_t i = 0; i < COUNT_OF(signers); i++) {
-            signer_start(&signers[i], journal, n, 60000);
+            signer_start(&signers[i], journal, n);
         }
         for (size_t i = 0; i < COUNT_OF(signers); i++) {
             signer_join(&signers[i]);
@@ -419,55 +431,84 @@ static void two_callers_with_one_id_sign_once(void **state)
     }
 }
 
+/* On a slow disk the journal's thread writes, on a swift one the first signer does: the same either way. */
 static void signers_that_wait_together_share_one_sync(void **state)
 {
     (void)state;
-    CLEANUP(place_free) struct place place = place_new();
-    CLEANUP(journal_closep) struct journal *journal = journal_in(&place, SEGMENT_BYTES);
-    struct signer signers[6];
-    atomic_store(&sync_holds, true);
-    unsigned before = atomic_load(&syncs);
-    signer_start(&signers[0], journal, 0, 60000);
-    while (atomic_load(&syncs_held) == 0) {
-        (void)sched_yield();
+    for (int swift = 0; swift <= 1; swift++) {
+        CLEANUP(place_free) struct place place = place_new();
+        CLEANUP(journal_closep) struct journal *journal = journal_in(&place, SEGMENT_BYTES);
+        struct signer signers[6];
+        journal->swift = swift;
+        atomic_store(&sync_holds, true);
+        unsigned before = atomic_load(&syncs);
+        signer_start(&signers[0], journal, 0);
+        while (atomic_load(&syncs_held) == 0) {
+            (void)sched_yield();
+        }
+        for (unsigned i = 1; i < 6; i++) {
+            signer_start(&signers[i], journal, i);
+        }
+        until(journal, waiting_locked(journal) == 5);
+        atomic_store(&sync_holds, false);
+        for (size_t i = 0; i < COUNT_OF(signers); i++) {
+            signer_join(&signers[i]);
+            assert_fault(signers[i].fault, NONE);
+        }
+        assert_int_equal(atomic_load(&syncs) - before, 2);
     }
-    for (unsigned i = 1; i < 6; i++) {
-        signer_start(&signers[i], journal, i, 60000);
-    }
-    until(journal, journal->batches[journal->filling & 1].count == 5);
-    atomic_store(&sync_holds, false);
-    for (size_t i = 0; i < COUNT_OF(signers); i++) {
-        signer_join(&signers[i]);
-        assert_fault(signers[i].fault, NONE);
-    }
-    assert_int_equal(atomic_load(&syncs) - before, 2);
 }
 
-static void who_gives_up_at_the_deadline_gets_the_same_bytes_later(void **state)
+static void an_id_that_is_on_its_way_wakes_who_asks_for_it_when_it_is_there(void **state)
+{
+    (void)state;
+    for (int swift = 0; swift <= 1; swift++) {
+        CLEANUP(place_free) struct place place = place_new();
+        CLEANUP(journal_closep) struct journal *journal = journal_in(&place, SEGMENT_BYTES);
+        struct signer first, same[3], other;
+        journal->swift = swift;
+        atomic_store(&sync_holds, true);
+        signer_start(&first, journal, 1);
+        while (atomic_load(&syncs_held) == 0) {
+            (void)sched_yield();
+        }
+        for (size_t i = 0; i < COUNT_OF(same); i++) {
+            signer_start(&same[i], journal, 1);
+        }
+        until(journal, journal->parked != NULL && journal->parked->next != NULL && journal->parked->next->next != NULL);
+        signer_start(&other, journal, 2);
+        until(journal, waiting_locked(journal) == 1);
+        atomic_store(&sync_holds, false);
+        signer_join(&first);
+        signer_join(&other);
+        assert_fault(first.fault, NONE);
+        assert_fault(other.fault, NONE);
+        assert_false(first.replayed || other.replayed);
+        for (size_t i = 0; i < COUNT_OF(same); i++) {
+            signer_join(&same[i]);
+            assert_fault(same[i].fault, NONE);
+            assert_true(same[i].replayed);
+        }
+    }
+}
+
+static void an_id_that_was_given_back_wakes_who_asks_for_it(void **state)
 {
     (void)state;
     CLEANUP(place_free) struct place place = place_new();
     CLEANUP(journal_closep) struct journal *journal = journal_in(&place, SEGMENT_BYTES);
-    struct signer leader, follower, same_id;
-    atomic_store(&sync_holds, true);
-    signer_start(&leader, journal, 1, 60000);
-    while (atomic_load(&syncs_held) == 0) {
-        (void)sched_yield();
-    }
-    signer_start(&follower, journal, 2, 30);
-    signer_join(&follower);
-    assert_fault(follower.fault, DEADLINE);
-    signer_start(&same_id, journal, 2, 30); /* its record is still on its way */
-    signer_join(&same_id);
-    assert_fault(same_id.fault, DEADLINE);
-    signer_start(&same_id, journal, 2, 60000);
-    until(journal, journal->landing_waiters == 1);
-    atomic_store(&sync_holds, false);
-    signer_join(&leader);
-    assert_fault(leader.fault, NONE);
-    signer_join(&same_id);
-    assert_fault(same_id.fault, NONE);
-    assert_true(same_id.replayed);
+    struct journal_entry entry = { 0 };
+    enum journal_outcome outcome = JOURNAL_PARKED;
+    struct caller caller;
+    struct signer second;
+    assert_fault(enter(journal, id_of(1).text, 1, &caller, &entry, &outcome), NONE);
+    signer_start(&second, journal, 1);
+    until(journal, journal->parked != NULL);
+    journal_leave(&entry);
+    journal_leave(&entry);
+    signer_join(&second);
+    assert_fault(second.fault, NONE);
+    assert_false(second.replayed);
 }
 
 static void *sign_many(void *arg)
@@ -529,7 +570,8 @@ int main(void)
         cmocka_unit_test(after_a_failed_sync_nothing_is_journalled_until_a_restart),
         cmocka_unit_test(two_callers_with_one_id_sign_once),
         cmocka_unit_test(signers_that_wait_together_share_one_sync),
-        cmocka_unit_test(who_gives_up_at_the_deadline_gets_the_same_bytes_later),
+        cmocka_unit_test(an_id_that_is_on_its_way_wakes_who_asks_for_it_when_it_is_there),
+        cmocka_unit_test(an_id_that_was_given_back_wakes_who_asks_for_it),
         cmocka_unit_test(many_signers_lose_nothing),
     };
     return cmocka_run_group_tests_name("journal", tests, NULL, NULL);

@@ -125,8 +125,8 @@ static void frames_that_arrive_together_are_given_out_one_by_one(void **state)
     say(pair.theirs, bytes, sizeof(bytes));
     assert_fault(frame_read(&pair.ours, FAR, &message), NONE);
     assert_span_text(message, "ab");
+    assert_true(frame_more(&pair.ours));
     frame_done(&pair.ours);
-    assert_fault(frame_wait(&pair.ours, FAR), NONE);
     assert_fault(frame_read(&pair.ours, FAR, &message), NONE);
     assert_span_text(message, "c");
     frame_done(&pair.ours);
@@ -134,6 +134,44 @@ static void frames_that_arrive_together_are_given_out_one_by_one(void **state)
     say(pair.theirs, "ef", 2);
     assert_fault(frame_read(&pair.ours, FAR, &message), NONE);
     assert_span_text(message, "def");
+}
+
+static void gathering_takes_what_is_there_and_never_waits(void **state)
+{
+    (void)state;
+    static const uint8_t bytes[] = { 0, 0, 0, 2, 'a', 'b' };
+    CLEANUP(pair_free) struct pair pair;
+    struct span message = span_text("untouched");
+    pair_new(&pair);
+    for (size_t i = 0; i < sizeof(bytes); i++) {
+        assert_fault(frame_gather(&pair.ours, &message), NONE);
+        assert_int_equal(message.len, 0);
+        say(pair.theirs, bytes + i, 1);
+    }
+    assert_fault(frame_gather(&pair.ours, &message), NONE);
+    assert_span_text(message, "ab");
+    assert_false(frame_more(&pair.ours));
+    say(pair.theirs, "\xff\xff\xff\xff", 4);
+    assert_fault(frame_gather(&pair.ours, &message), SIGNER_PROTOCOL);
+    fd_closep(&pair.theirs);
+    assert_fault(frame_gather(&pair.ours, &message), SIGNER_UNAVAILABLE);
+}
+
+static void sending_without_patience_waits_for_no_room(void **state)
+{
+    (void)state;
+    CLEANUP(pair_free) struct pair pair;
+    CLEANUP(buf_free) struct buf frame = BUF_INIT(FRAME_HEADER + FRAME_MAX);
+    uint8_t *at = NULL;
+    size_t sent = 0;
+    pair_new(&pair);
+    assert_fault(frame_reserve(&frame, FRAME_MAX, &at), NONE);
+    assert_fault(frame_send(pair.ours.fd, 0, buf_span(&frame), &sent), NONE);
+    struct fault fault = OK;
+    for (int i = 0; i < 1000 && !FAULTED(fault); i++) {
+        fault = frame_send(pair.ours.fd, 0, buf_span(&frame), &sent);
+    }
+    assert_fault(fault, DEADLINE);
 }
 
 static void a_frame_is_wiped_when_it_is_done(void **state)
@@ -191,6 +229,8 @@ int main(void)
         cmocka_unit_test(sending_to_a_peer_that_does_not_read_ends_at_the_deadline),
         cmocka_unit_test(messages_outside_the_limits_get_no_frame),
         cmocka_unit_test(frames_that_arrive_together_are_given_out_one_by_one),
+        cmocka_unit_test(gathering_takes_what_is_there_and_never_waits),
+        cmocka_unit_test(sending_without_patience_waits_for_no_room),
         cmocka_unit_test(a_frame_is_wiped_when_it_is_done),
         cmocka_unit_test(the_largest_frame_passes_whole),
     };
