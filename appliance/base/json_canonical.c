@@ -27,9 +27,14 @@ static void canon_done(struct canon *canon)
     buf_free(&canon->scratch);
 }
 
+static bool is_blank(uint8_t c)
+{
+    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
 static void skip_blanks(struct reader *in)
 {
-    while (in->rest.len > 0 && in->rest.at[0] != 0 && strchr(" \t\n\r", in->rest.at[0]) != NULL) {
+    while (in->rest.len > 0 && is_blank(in->rest.at[0])) {
         in->rest.at++;
         in->rest.len--;
     }
@@ -141,7 +146,7 @@ static size_t plain_run(struct span text)
 static struct fault take_string(struct canon *canon)
 {
     struct reader *in = &canon->in;
-    TRY(expect(in, "\""));
+    REQUIRE(skip(in, '"'), JSON_SYNTAX);
     TRY(buf_u8(canon->out, '"'));
     for (;;) {
         struct span run;
@@ -261,7 +266,7 @@ static struct fault take_member(struct canon *canon, unsigned depth)
     TRY(take_string(canon));
     member.key_len = canon->out->len - member.at;
     skip_blanks(&canon->in);
-    TRY(expect(&canon->in, ":"));
+    REQUIRE(skip(&canon->in, ':'), JSON_SYNTAX);
     TRY(buf_u8(canon->out, ':'));
     TRY(take_value(canon, depth));
     member.len = canon->out->len - member.at;
@@ -271,7 +276,7 @@ static struct fault take_member(struct canon *canon, unsigned depth)
 static struct fault take_object(struct canon *canon, unsigned depth)
 {
     size_t before = canon->members.len;
-    TRY(expect(&canon->in, "{"));
+    REQUIRE(skip(&canon->in, '{'), JSON_SYNTAX);
     TRY(buf_u8(canon->out, '{'));
     skip_blanks(&canon->in);
     bool empty = next_is(&canon->in, '}');
@@ -284,7 +289,7 @@ static struct fault take_object(struct canon *canon, unsigned depth)
         }
         TRY(buf_u8(canon->out, ','));
     }
-    TRY(expect(&canon->in, "}"));
+    REQUIRE(skip(&canon->in, '}'), JSON_SYNTAX);
     if (!empty) {
         TRY(put_in_order(canon, before / sizeof(struct member)));
     }
@@ -294,7 +299,7 @@ static struct fault take_object(struct canon *canon, unsigned depth)
 
 static struct fault take_array(struct canon *canon, unsigned depth)
 {
-    TRY(expect(&canon->in, "["));
+    REQUIRE(skip(&canon->in, '['), JSON_SYNTAX);
     TRY(buf_u8(canon->out, '['));
     skip_blanks(&canon->in);
     bool empty = next_is(&canon->in, ']');
@@ -306,7 +311,7 @@ static struct fault take_array(struct canon *canon, unsigned depth)
         }
         TRY(buf_u8(canon->out, ','));
     }
-    TRY(expect(&canon->in, "]"));
+    REQUIRE(skip(&canon->in, ']'), JSON_SYNTAX);
     return buf_u8(canon->out, ']');
 }
 

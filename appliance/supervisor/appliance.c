@@ -32,6 +32,7 @@ struct session {
     const struct appliance *appliance;
     struct children *children;
     int lock;
+    enum exit_code refused; /* what a program that ran to its end refused with */
 };
 
 void appliance_complain(const char *what, const struct op *op, struct fault fault)
@@ -110,6 +111,7 @@ static struct fault migrate(struct op *op, struct session *session)
             return OK;
         }
         if (code == EXIT_REFUSED || code == EXIT_GATE) {
+            session->refused = code == EXIT_GATE ? EXIT_GATE : EXIT_REFUSED;
             return op_fail(op, FAULT(CONFIG), "svc-api migrate refused, code %d", code);
         }
         TRY(children_pause(session->children, PAUSE_MS * tries));
@@ -223,6 +225,9 @@ static enum exit_code session_close(struct session *session, struct fault ended)
     log_write(INFO, "appliance_stopped");
     if (refused != 0) {
         return refused == EXIT_GATE ? EXIT_GATE : EXIT_REFUSED;
+    }
+    if (session->refused != EXIT_FINE) {
+        return session->refused;
     }
     return !FAULTED(ended) || ended.code == FAULT_CANCELLED ? EXIT_FINE : code_of(ended);
 }

@@ -4,8 +4,8 @@
  * for being slow or not ready; that would turn a busy store into a restarting one. One thread; everything happens
  * inside children_step.
  *
- * A unit that says, before it was ever ready, that its configuration or self-test is refused (exit code 2 or 3) is not
- * tried again: children_refused tells.
+ * A unit that says, before it was ever ready, that its self-test (exit code 3) or, twice, that its configuration (2) is
+ * refused, is not tried again: children_refused tells.
  */
 #ifndef APPLIANCE_SUPERVISOR_CHILDREN_H
 #define APPLIANCE_SUPERVISOR_CHILDREN_H

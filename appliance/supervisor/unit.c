@@ -14,6 +14,7 @@
 #define COMPLAIN_NS      (10 * NS_PER_S)
 #define START_LIMIT_MS   10000
 #define EXIT_REFUSED     2
+#define REFUSALS_MAX     2
 #define EXIT_GATE        3
 
 int64_t unit_backoff_ns(unsigned step, uint32_t random)
@@ -104,6 +105,14 @@ static void tell_end(const struct unit *unit, int status)
     log_write_pairs(level, event, (const struct log_pair[]){ LOG_TEXT("unit", unit->row->name), how }, 2);
 }
 
+/* A self-test that failed once is not asked again; a configuration is, once, since what it was read with may have been
+ * in passing. */
+static bool is_refusal(struct unit *unit, int code)
+{
+    unit->refusals += code == EXIT_REFUSED ? 1 : 0;
+    return code == EXIT_GATE || unit->refusals >= REFUSALS_MAX;
+}
+
 void unit_ended(struct unit *unit, int status)
 {
     int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
@@ -112,7 +121,7 @@ void unit_ended(struct unit *unit, int status)
     if (unit->state == UNIT_STOPPED) {
         return;
     }
-    if (!unit->was_ready && (code == EXIT_REFUSED || code == EXIT_GATE)) {
+    if (!unit->was_ready && is_refusal(unit, code)) {
         unit->refused = code;
         unit->state = UNIT_STOPPED;
         return;

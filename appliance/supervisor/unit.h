@@ -18,6 +18,7 @@ struct unit {
     pid_t pid; /* 0 = none */
     unsigned restarts, backoff_step;
     int refused; /* exit code of a refused start */
+    unsigned refusals;
     bool was_ready;
     mono_ns started, next; /* next: start (WAITING) or probe (STARTING) */
     mono_ns next_complaint;

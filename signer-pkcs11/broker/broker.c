@@ -4,31 +4,47 @@
 #include "appliance/base/file.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdio.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
-#define BACKLOG       128
-#define LOOK_EVERY_MS 1000
+#define BACKLOG 128
 
 /* ---- the object ---- */
 
-struct fault broker_new(const struct broker_parts *parts, struct broker **ret_broker)
+static void locks_init(struct broker *broker)
 {
-    CLEANUP(mem_freep) struct broker *broker = NULL;
-    TRY(mem_new(1, sizeof(*broker), &broker));
-    broker->parts = *parts;
-    TRY(bulkhead_new((unsigned)parts->config->signer_sessions, (unsigned)parts->config->signer_queue,
-                     &broker->sessions));
     pthread_condattr_t attr;
     BUG_IF(pthread_mutex_init(&broker->lock, NULL) != 0 || pthread_mutex_init(&broker->noise.lock, NULL) != 0);
     BUG_IF(pthread_condattr_init(&attr) != 0 || pthread_condattr_setclock(&attr, CLOCK_MONOTONIC) != 0);
-    BUG_IF(pthread_cond_init(&broker->closed, &attr) != 0);
+    BUG_IF(pthread_cond_init(&broker->emptied, &attr) != 0);
     (void)pthread_condattr_destroy(&attr);
+    for (size_t i = 0; i < BROKER_CONNECTIONS_MAX; i++) {
+        broker->connections[i].broker = broker;
+        BUG_IF(pthread_mutex_init(&broker->connections[i].lock, NULL) != 0);
+    }
+}
+
+struct fault broker_new(const struct broker_parts *parts, struct broker **ret_broker)
+{
+    CLEANUP(broker_freep) struct broker *broker = NULL;
+    TRY(mem_new(1, sizeof(*broker), &broker));
+    broker->parts = *parts;
+    broker->frame = (struct buf)BUF_INIT(FRAME_HEADER + FRAME_MAX);
+    broker->journal_frame = (struct buf)BUF_INIT(FRAME_HEADER + FRAME_MAX);
+    line_init(&broker->line, (unsigned)parts->config->signer_queue);
+    locks_init(broker);
+    broker->epoll = epoll_create1(EPOLL_CLOEXEC);
+    broker->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    struct epoll_event rung = { .events = EPOLLIN, .data.ptr = NULL };
+    REQUIRE(broker->epoll >= 0 && broker->bell >= 0, NO_MEMORY);
+    REQUIRE(epoll_ctl(broker->epoll, EPOLL_CTL_ADD, broker->bell, &rung) == 0, NO_MEMORY);
+    TRY(workers_start(broker));
     *ret_broker = TAKE(broker);
     return OK;
 }
@@ -39,8 +55,18 @@ void broker_free(struct broker *broker)
         return;
     }
     BUG_IF(broker->count != 0);
-    bulkhead_free(broker->sessions);
-    (void)pthread_cond_destroy(&broker->closed);
+    if (broker->workers != NULL) {
+        workers_stop(broker);
+    }
+    line_clear(&broker->line);
+    fd_close(broker->epoll);
+    fd_close(broker->bell);
+    buf_free(&broker->frame);
+    buf_free(&broker->journal_frame);
+    for (size_t i = 0; i < BROKER_CONNECTIONS_MAX; i++) {
+        (void)pthread_mutex_destroy(&broker->connections[i].lock);
+    }
+    (void)pthread_cond_destroy(&broker->emptied);
     (void)pthread_mutex_destroy(&broker->noise.lock);
     (void)pthread_mutex_destroy(&broker->lock);
     mem_free(broker);
@@ -107,99 +133,4 @@ struct fault broker_listen(const struct config *config, struct buf *why, int *re
     *ret_fd = fd;
     fd = -1;
     return OK;
-}
-
-/* ---- serving ---- */
-
-static void refuse_peer(struct broker *broker, const char *reason, uid_t uid)
-{
-    uint64_t left_out = 0;
-    uint64_t count = atomic_fetch_add(&broker->refused_peers, 1) + 1;
-    if (noise_allows(&broker->noise, &left_out)) {
-        log_write(WARN, "peer_refused", LOG_TEXT("reason", reason), LOG_INT("uid", uid), LOG_INT("refused_so", count));
-    }
-}
-
-static void take_one(struct broker *broker, int fd)
-{
-    struct ucred peer = { .uid = (uid_t)-1 };
-    socklen_t len = sizeof(peer);
-    unsigned askers = 0;
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 && len == sizeof(peer)) {
-        askers = askers_of(&broker->parts.askers, peer.uid);
-    }
-    if (askers == 0) {
-        fd_close(fd);
-        refuse_peer(broker, "uid", peer.uid);
-        return;
-    }
-    if (FAULTED(connection_start(broker, fd, askers))) {
-        refuse_peer(broker, "connections", peer.uid);
-    }
-}
-
-static void take_all(struct broker *broker, int listener)
-{
-    for (unsigned i = 0; i < BACKLOG; i++) {
-        int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-        if (fd < 0) {
-            return; /* none left, or one that went away, or no descriptors: the next round sees */
-        }
-        take_one(broker, fd);
-    }
-}
-
-/* Changes of the token's state reach the log here; operations only report their own failure. */
-static struct fault look_at_token(struct broker *broker)
-{
-    static const char *const texts[] = { [TOKEN_OK] = "ok", [TOKEN_DEGRADED] = "degraded", [TOKEN_DOWN] = "down" };
-    struct token_status status = { 0 };
-    token_status(broker->parts.token, &status);
-    if (status.state != broker->reported) {
-        broker->reported = status.state;
-        log_write(WARN, "token_state", LOG_TEXT("state", texts[status.state]),
-                  LOG_TEXT("cause", status.cause[0] != 0 ? status.cause : NULL),
-                  LOG_INT("recoveries", status.recoveries));
-    }
-    if (status.restart_advised) {
-        log_write(ERROR, "token_stuck", LOG_INT("inside_ms", status.oldest_call_ms));
-        return FAULT(TOKEN_UNAVAILABLE);
-    }
-    return OK;
-}
-
-struct fault broker_serve(struct broker *broker, int listener, int signals)
-{
-    for (;;) {
-        struct pollfd ready[] = { { .fd = listener, .events = POLLIN }, { .fd = signals, .events = POLLIN } };
-        int rc = poll(ready, COUNT_OF(ready), LOOK_EVERY_MS);
-        BUG_IF(rc < 0 && errno != EINTR);
-        if (rc > 0 && ready[1].revents != 0) {
-            return OK;
-        }
-        if (rc > 0 && ready[0].revents != 0) {
-            take_all(broker, listener);
-        }
-        TRY(look_at_token(broker));
-    }
-}
-
-bool broker_drain(struct broker *broker, mono_ns deadline)
-{
-    const struct timespec until = { .tv_sec = deadline / NS_PER_S, .tv_nsec = deadline % NS_PER_S };
-    BUG_IF(pthread_mutex_lock(&broker->lock) != 0);
-    broker->stopping = true;
-    for (size_t i = 0; i < BROKER_CONNECTIONS_MAX; i++) {
-        if (broker->connections[i].used && broker->connections[i].fd >= 0) {
-            (void)shutdown(broker->connections[i].fd, SHUT_RD); /* an answer on its way still leaves */
-        }
-    }
-    int rc = 0;
-    while (broker->count > 0 && rc == 0) {
-        rc = pthread_cond_timedwait(&broker->closed, &broker->lock, &until);
-        BUG_IF(rc != 0 && rc != ETIMEDOUT);
-    }
-    bool all = broker->count == 0;
-    BUG_IF(pthread_mutex_unlock(&broker->lock) != 0);
-    return all;
 }

@@ -1,8 +1,8 @@
 /*
- * svc-signer's inside: connections, the operations behind them, and the orderly end. One thread a connection, at most
- * BROKER_CONNECTIONS_MAX; a connection's thread answers its requests one by one and itself borrows a session of the
- * token. A bulkhead before the token lets signer.sessions in and signer.queue wait; who does not fit is answered
- * SATURATED at once, and who waited until its deadline too. Health never waits for the token.
+ * svc-signer's inside: connections, the operations behind them, and the orderly end. One thread reads all connections
+ * and answers what needs no token; signer.sessions workers, each with a session of the token, take the rest from a line
+ * of at most signer.queue. A request that finds the line full is answered SATURATED at once, one that is still in it at
+ * its deadline too. Health never waits for the token. A connection has one request at a time.
  */
 #ifndef SIGNER_BROKER_BROKER_H
 #define SIGNER_BROKER_BROKER_H
@@ -23,6 +23,7 @@ struct broker_parts { /* all borrowed for the broker's life */
     struct askers askers;
     bool fips_active, self_test_passed;
 };
+/* Starts the workers. */
 struct fault broker_new(const struct broker_parts *parts, struct broker **ret_broker);
 void broker_free(struct broker *broker); /* after broker_drain */
 DEFINE_FREEP(struct broker, broker_free)

@@ -2,18 +2,8 @@
 
 #include "appliance/base/file.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <time.h>
 #include <unistd.h>
-
-bool journal_wait_locked(struct journal *journal, pthread_cond_t *cond, mono_ns deadline)
-{
-    const struct timespec until = { .tv_sec = deadline / NS_PER_S, .tv_nsec = deadline % NS_PER_S };
-    int rc = pthread_cond_timedwait(cond, &journal->lock, &until);
-    BUG_IF(rc != 0 && rc != ETIMEDOUT);
-    return rc == 0;
-}
 
 static uint8_t nibble(char digit)
 {
@@ -42,28 +32,43 @@ static size_t flight_of(const struct journal *journal, const uint8_t op_id[JOURN
     return i;
 }
 
-void journal_land_locked(struct journal *journal, const uint8_t op_id[JOURNAL_ID_LEN])
+void journal_land_locked(struct journal *journal, const uint8_t op_id[JOURNAL_ID_LEN], struct journal_parked **woken)
 {
     size_t i = flight_of(journal, op_id);
     BUG_IF(i == journal->flight_count);
     journal->flight_count--;
     memmove(journal->flights[i], journal->flights[journal->flight_count], JOURNAL_ID_LEN);
-    if (journal->landing_waiters > 0) {
-        BUG_IF(pthread_cond_broadcast(&journal->landed) != 0);
+    for (struct journal_parked **link = &journal->parked; *link != NULL;) {
+        struct journal_parked *parked = *link;
+        if (memcmp(parked->op_id, op_id, JOURNAL_ID_LEN) != 0) {
+            link = &parked->next;
+            continue;
+        }
+        *link = parked->next;
+        parked->next = *woken;
+        *woken = parked;
     }
 }
 
-/* Waits until nobody else has the id, then takes it. */
-static struct fault claim_locked(struct op *op, struct journal *journal, const uint8_t op_id[JOURNAL_ID_LEN])
+void journal_wake(struct journal_parked *woken)
 {
-    bool in_time = true;
-    while (flight_of(journal, op_id) < journal->flight_count && in_time) {
-        journal->landing_waiters++;
-        in_time = journal_wait_locked(journal, &journal->landed, op->deadline);
-        journal->landing_waiters--;
+    while (woken != NULL) {
+        struct journal_parked *next = woken->next;
+        woken->wake(woken);
+        woken = next;
     }
-    if (flight_of(journal, op_id) < journal->flight_count) {
-        return op_fail(op, FAULT(DEADLINE), "the same operation is still being signed: repeat the request");
+}
+
+/* Takes the id, or parks the caller behind who has it. */
+static struct fault claim_locked(struct op *op, struct journal *journal, const uint8_t op_id[JOURNAL_ID_LEN],
+                                 struct journal_parked *parked, bool *ret_parked)
+{
+    *ret_parked = flight_of(journal, op_id) < journal->flight_count;
+    if (*ret_parked) {
+        memcpy(parked->op_id, op_id, JOURNAL_ID_LEN);
+        parked->next = journal->parked;
+        journal->parked = parked;
+        return OK;
     }
     if (journal->broken) {
         return op_fail(op, FAULT(SIGNER_JOURNAL), JOURNAL_BROKEN_TEXT);
@@ -128,19 +133,23 @@ static struct fault look_up(struct op *op, struct journal *journal, const struct
 }
 
 struct fault journal_enter(struct op *op, struct journal *journal, const struct uuid *op_id,
-                           const struct sha256 *request, struct journal_entry *ret_entry, struct buf *signature,
-                           bool *ret_replayed)
+                           const struct sha256 *request, struct journal_parked *parked, struct journal_entry *ret_entry,
+                           struct buf *signature, enum journal_outcome *ret_outcome)
 {
     CLEANUP(journal_leave) struct journal_entry entry = { .request = *request };
+    bool is_parked = false, found = false;
     TRY(id_bytes(op_id, entry.op_id));
     journal_lock(journal);
-    struct fault fault = claim_locked(op, journal, entry.op_id);
+    struct fault fault = claim_locked(op, journal, entry.op_id, parked, &is_parked);
     journal_unlock(journal);
     TRY(fault);
+    if (is_parked) {
+        *ret_outcome = JOURNAL_PARKED; /* and may be awake already: nothing of the caller is touched from here on */
+        return OK;
+    }
     entry.journal = journal;
-    bool found = false;
     TRY(look_up(op, journal, &entry, signature, &found));
-    *ret_replayed = found;
+    *ret_outcome = found ? JOURNAL_REPLAYED : JOURNAL_NEW;
     if (!found) {
         *ret_entry = entry;
         entry.journal = NULL;
@@ -148,15 +157,33 @@ struct fault journal_enter(struct op *op, struct journal *journal, const struct 
     return OK;
 }
 
+void journal_submit(struct journal_entry *entry, struct span signature, struct journal_write *write)
+{
+    struct journal *journal = TAKE(entry->journal);
+    BUG_IF(journal == NULL || signature.len > SIGNATURE_MAX);
+    memcpy(write->op_id, entry->op_id, sizeof(write->op_id));
+    memcpy(write->signature, signature.at, signature.len);
+    write->request = entry->request;
+    write->len = signature.len;
+    write->next = NULL;
+    journal_lock(journal);
+    BUG_IF(journal->stopping);
+    *journal->waiting_end = write;
+    journal->waiting_end = &write->next;
+    journal_write_unlock(journal);
+}
+
 void journal_leave(struct journal_entry *entry)
 {
     struct journal *journal = TAKE(entry->journal);
+    struct journal_parked *woken = NULL;
     if (journal == NULL) {
         return;
     }
     journal_lock(journal);
-    journal_land_locked(journal, entry->op_id);
+    journal_land_locked(journal, entry->op_id, &woken);
     journal_unlock(journal);
+    journal_wake(woken);
 }
 
 uint64_t journal_bytes(struct journal *journal)

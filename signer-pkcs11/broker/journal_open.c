@@ -8,10 +8,9 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
-#define ENCODED_MAX (BATCH_MAX * RECORD_SIZE_MAX)
+#define ENCODED_MAX (FLIGHTS_MAX * RECORD_SIZE_MAX)
 
 /* All that opening needs to know beside the journal itself. */
 struct opening {
@@ -180,14 +179,12 @@ static void journal_free(struct journal *journal)
     if (journal == NULL) {
         return;
     }
-    BUG_IF(journal->flight_count != 0 || journal->leading);
+    BUG_IF(journal->flight_count != 0 || journal->parked != NULL || journal->waiting != NULL || journal->runs);
     fd_close(journal->writer.fd);
     fd_close(journal->folder);
     buf_free(&journal->encoded);
     index_clear(&journal->index);
-    (void)pthread_cond_destroy(&journal->landed);
-    (void)pthread_cond_destroy(&journal->written[0]);
-    (void)pthread_cond_destroy(&journal->written[1]);
+    (void)pthread_cond_destroy(&journal->work);
     (void)pthread_mutex_destroy(&journal->lock);
     mem_free(journal);
 }
@@ -202,11 +199,8 @@ static struct fault journal_new(size_t segment_bytes, struct journal **ret_journ
     journal->writer.fd = -1;
     journal->writer.limit = segment_bytes;
     journal->encoded = (struct buf)BUF_INIT(ENCODED_MAX);
-    pthread_condattr_t attr;
-    BUG_IF(pthread_condattr_init(&attr) != 0 || pthread_condattr_setclock(&attr, CLOCK_MONOTONIC) != 0);
-    BUG_IF(pthread_mutex_init(&journal->lock, NULL) != 0 || pthread_cond_init(&journal->landed, &attr) != 0);
-    BUG_IF(pthread_cond_init(&journal->written[0], &attr) != 0 || pthread_cond_init(&journal->written[1], &attr) != 0);
-    (void)pthread_condattr_destroy(&attr);
+    journal->waiting_end = &journal->waiting;
+    BUG_IF(pthread_mutex_init(&journal->lock, NULL) != 0 || pthread_cond_init(&journal->work, NULL) != 0);
     TRY(index_init(&journal->index));
     *ret_journal = TAKE(journal);
     return OK;
@@ -226,6 +220,7 @@ struct fault journal_open_sized(const char *folder, size_t segment_bytes, struct
     TRY(open_folder(opening));
     TRY(list_files(opening));
     TRY(load_files(opening));
+    TRY(journal_thread_start(journal));
     *ret_cut = opening->cut;
     *ret_journal = TAKE(journal);
     return OK;
@@ -239,6 +234,7 @@ struct fault journal_open(const char *folder, struct buf *why, uint64_t *ret_cut
 void journal_close(struct journal *journal)
 {
     if (journal != NULL) {
+        journal_thread_stop(journal);
         IGNORE(journal_mark(journal)); /* without it, only damage to the very end would be taken for a torn tail */
         journal_free(journal);
     }

@@ -1,127 +1,70 @@
 #include "signer-pkcs11/broker/broker_internal.h"
 
-#include <stdio.h>
-
-/* One request on its way through the tables. */
-struct call {
-    struct op *op;
-    struct broker *broker;
-    const struct wire_request *request;
-    struct wire_response *response;
-    struct buf *result;
-    struct token_session *session; /* NULL for what does not touch the token */
-};
-
-static struct fault op_health(struct call *call)
+static void log_key(const char *event, const struct connection *connection)
 {
-    struct broker *broker = call->broker;
-    struct token_status token = { 0 };
-    token_status(broker->parts.token, &token);
-    struct wire_health *health = &call->response->health;
-    *health = (struct wire_health){ .state = token.state,
-                                    .operations = atomic_load(&broker->operations),
-                                    .recoveries = token.recoveries,
-                                    .journal_bytes = journal_bytes(broker->parts.journal),
-                                    .sessions = token.sessions,
-                                    .queue = bulkhead_waiting(broker->sessions),
-                                    .fips_active = broker->parts.fips_active,
-                                    .self_test_passed = broker->parts.self_test_passed };
-    memcpy(health->token_label, token.label, sizeof(health->token_label));
-    memcpy(health->token_model, token.model, sizeof(health->token_model));
-    memcpy(health->token_serial, token.serial, sizeof(health->token_serial));
-    memcpy(health->cause, token.cause, sizeof(health->cause));
-    if (!journal_usable(broker->parts.journal) && health->state == TOKEN_OK) {
-        health->state = TOKEN_DEGRADED;
-        (void)snprintf(health->cause, sizeof(health->cause),
-                       "the journal could not be synced: check its disk, then "
-                       "restart the signer");
-    }
-    call->response->has_health = true;
-    return OK;
-}
-
-static void log_key(const char *event, const struct call *call)
-{
-    const struct key_ref *key = &call->request->key;
+    const struct key_ref *key = &connection->request.key;
     log_write(INFO, event, LOG_TEXT("tenant", key->tenant.text), LOG_TEXT("purpose", key_purpose_text(key->purpose)),
               LOG_TEXT("key_id", key->id.text));
 }
 
-static struct fault op_generate(struct call *call)
+static struct fault op_generate(struct connection *c, struct token_session *session)
 {
-    const struct wire_request *request = call->request;
-    TRY(token_generate(call->op, call->session, &request->key, request->algorithm, call->result));
-    call->response->algorithm = request->algorithm;
-    log_key("key_generated", call);
+    TRY(token_generate(c->op, session, &c->request.key, c->request.algorithm, &c->result));
+    c->algorithm = c->request.algorithm;
+    log_key("key_generated", c);
     return OK;
 }
 
-static struct fault op_public_key(struct call *call)
+static struct fault op_public_key(struct connection *c, struct token_session *session)
 {
-    return token_public_key(call->op, call->session, &call->request->key, &call->response->algorithm, call->result);
+    return token_public_key(c->op, session, &c->request.key, &c->algorithm, &c->result);
 }
 
-static struct fault op_sign(struct call *call)
+static struct fault op_sign(struct connection *c, struct token_session *session)
 {
-    const struct wire_request *request = call->request;
-    return token_sign(call->op, call->session, &request->key, request->scheme, request->hash, request->digest,
-                      call->result);
+    const struct wire_request *request = &c->request;
+    return token_sign(c->op, session, &request->key, request->scheme, request->hash, request->digest, &c->result);
 }
 
-static struct fault op_verify(struct call *call)
+static struct fault op_verify(struct connection *c, struct token_session *session)
 {
-    const struct wire_request *request = call->request;
-    return token_verify(call->op, call->session, &request->key, request->scheme, request->hash, request->digest,
+    const struct wire_request *request = &c->request;
+    return token_verify(c->op, session, &request->key, request->scheme, request->hash, request->digest,
                         request->signature);
 }
 
-static struct fault op_destroy(struct call *call)
+static struct fault op_destroy(struct connection *c, struct token_session *session)
 {
-    TRY(token_destroy(call->op, call->session, &call->request->key));
-    log_key("key_destroyed", call);
+    TRY(token_destroy(c->op, session, &c->request.key));
+    log_key("key_destroyed", c);
     return OK;
 }
 
-static struct fault op_seal(struct call *call)
+static struct fault op_seal(struct connection *c, struct token_session *session)
 {
-    const struct wire_request *request = call->request;
-    return token_seal(call->op, call->session, &request->key, request->aad, request->data, call->result);
+    const struct wire_request *request = &c->request;
+    return token_seal(c->op, session, &request->key, request->aad, request->data, &c->result);
 }
 
-static struct fault op_unseal(struct call *call)
+static struct fault op_unseal(struct connection *c, struct token_session *session)
 {
-    const struct wire_request *request = call->request;
-    return token_unseal(call->op, call->session, &request->key, request->aad, request->data, call->result);
+    const struct wire_request *request = &c->request;
+    return token_unseal(c->op, session, &request->key, request->aad, request->data, &c->result);
 }
 
-enum effect { EFFECT_READ, EFFECT_WRITE, EFFECT_JOURNAL };
-enum needs { NEEDS_NONE, NEEDS_SIG, NEEDS_AES, NEEDS_BOTH };
+enum way { WAY_DIRECT, WAY_TOKEN, WAY_JOURNAL };
 static const struct row {
-    enum needs needs;
-    enum effect effect;
-    struct fault (*handler)(struct call *call);
+    enum way way;
+    struct fault (*handler)(struct connection *connection, struct token_session *session);
 } rows[WIRE_OP_COUNT] = {
-#define OP_ROW(sym, kinds, effect, handler) [WIRE_##sym] = { NEEDS_##kinds, EFFECT_##effect, handler },
+#define op_health                        NULL /* the dispatcher's: it never waits for a worker */
+#define OP_ROW(sym, kinds, way, handler) [WIRE_##sym] = { WAY_##way, handler },
 #include "signer-pkcs11/broker/ops.def"
 #undef OP_ROW
+#undef op_health
 };
 
-/* The handler with a session of the token, which is given back before anything else is waited for. */
-static struct fault in_token(struct call *call, const struct row *row)
-{
-    struct broker *broker = call->broker;
-    CLEANUP(permit_release) struct permit permit = { 0 };
-    struct fault fault = bulkhead_enter(broker->sessions, call->op->deadline, &permit);
-    if (FAULTED(fault)) {
-        return op_fail(call->op, fault, "all sessions of the token are in use and others wait: repeat the request");
-    }
-    CLEANUP(token_session_putp) struct token_session *session = NULL;
-    TRY(token_session_take(call->op, broker->parts.token, &session));
-    call->session = session;
-    fault = row->handler(call);
-    call->session = NULL;
-    return fault;
-}
+/* ---- through the journal ---- */
 
 /* Everything that decides the signature's meaning, each part of fixed or stated length. */
 static struct fault request_hash(const struct wire_request *request, struct sha256 *ret_hash)
@@ -135,33 +78,57 @@ static struct fault request_hash(const struct wire_request *request, struct sha2
     return sha256_of_parts(parts, COUNT_OF(parts), ret_hash);
 }
 
-static struct fault in_journal(struct call *call, const struct row *row)
+#define OWNER_OF(pointer, member) ((struct connection *)((char *)(pointer) - offsetof(struct connection, member)))
+
+/* On whatever thread wrote it. */
+static void on_disk(struct journal_write *write, struct fault fault, const char *why)
+{
+    struct connection *connection = OWNER_OF(write, write);
+    if (FAULTED(fault)) {
+        fault = op_fail(connection->op, fault, "%s", why);
+    }
+    connection_answer(connection, fault, &connection->broker->journal_frame);
+}
+
+/* Whoever had the id is done with it: from the start again. */
+static void unparked(struct journal_parked *parked)
+{
+    struct connection *connection = OWNER_OF(parked, parked);
+    struct fault fault = workers_ask(connection->broker, connection);
+    if (FAULTED(fault)) {
+        CLEANUP(buf_free) struct buf frame = BUF_INIT(FRAME_HEADER + FRAME_MAX);
+        connection_answer(connection, fault, &frame);
+    }
+}
+
+static struct fault in_journal(struct connection *c, struct token_session *session, bool *ret_later)
 {
     CLEANUP(journal_leave) struct journal_entry entry = { 0 };
     struct sha256 hash;
-    bool replayed = false;
-    TRY(request_hash(call->request, &hash));
-    TRY(journal_enter(call->op, call->broker->parts.journal, &call->request->op_id, &hash, &entry, call->result,
-                      &replayed));
-    if (replayed) {
+    enum journal_outcome outcome = JOURNAL_NEW;
+    c->write.done = on_disk;
+    c->parked.wake = unparked;
+    TRY(request_hash(&c->request, &hash));
+    TRY(journal_enter(c->op, c->broker->parts.journal, &c->request.op_id, &hash, &c->parked, &entry, &c->result,
+                      &outcome));
+    *ret_later = outcome == JOURNAL_PARKED;
+    if (outcome != JOURNAL_NEW) {
         return OK;
     }
-    TRY(in_token(call, row));
-    return journal_commit(call->op, &entry, buf_span(call->result));
+    TRY(rows[c->request.op].handler(c, session));
+    *ret_later = true;
+    journal_submit(&entry, buf_span(&c->result), &c->write);
+    return OK;
 }
 
-struct fault op_dispatch(struct op *op, struct broker *broker, unsigned askers, const struct wire_request *request,
-                         struct wire_response *response, struct buf *result)
+struct fault connection_run(struct connection *connection, struct token_session *session, bool *ret_later)
 {
-    const struct row *row = &rows[request->op];
-    struct call call = { .op = op, .broker = broker, .request = request, .response = response, .result = result };
-    TRY(purpose_check(op, askers, request));
-    if (row->needs == NEEDS_NONE) {
-        return row->handler(&call);
+    const struct row *row = &rows[connection->request.op];
+    *ret_later = false;
+    connection->algorithm = KEY_ALGORITHM_NONE;
+    buf_clear(&connection->result);
+    if (row->way == WAY_JOURNAL && connection->request.op_id.text[0] != 0) {
+        return in_journal(connection, session, ret_later);
     }
-    atomic_fetch_add_explicit(&broker->operations, 1, memory_order_relaxed);
-    if (row->effect == EFFECT_JOURNAL && request->op_id.text[0] != 0) {
-        return in_journal(&call, row);
-    }
-    return in_token(&call, row);
+    return row->handler(connection, session);
 }

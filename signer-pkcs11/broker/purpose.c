@@ -17,7 +17,7 @@ static const struct {
 };
 
 static const unsigned op_kinds[WIRE_OP_COUNT] = {
-#define OP_ROW(sym, kinds, effect, handler) [WIRE_##sym] = KIND_##kinds,
+#define OP_ROW(sym, kinds, way, handler) [WIRE_##sym] = KIND_##kinds,
 #include "signer-pkcs11/broker/ops.def"
 #undef OP_ROW
 };

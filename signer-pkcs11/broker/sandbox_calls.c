@@ -55,6 +55,9 @@ static const int allowed[] = {
     SCMP_SYS(shutdown),
     SCMP_SYS(getsockopt),
     SCMP_SYS(poll),
+    SCMP_SYS(epoll_wait),
+    SCMP_SYS(epoll_pwait),
+    SCMP_SYS(epoll_ctl),
     SCMP_SYS(ppoll),
     /* memory; making it executable is decided below */
     SCMP_SYS(munmap),
@@ -103,11 +106,11 @@ static const int allowed[] = {
 static const int allowed_module[] = {
     SCMP_SYS(socket),        SCMP_SYS(socketpair), SCMP_SYS(connect),    SCMP_SYS(getsockname), SCMP_SYS(getpeername),
     SCMP_SYS(setsockopt),    SCMP_SYS(sendmmsg),   SCMP_SYS(recvmmsg),   SCMP_SYS(select),      SCMP_SYS(pselect6),
-    SCMP_SYS(epoll_create1), SCMP_SYS(epoll_ctl),  SCMP_SYS(epoll_wait), SCMP_SYS(epoll_pwait), SCMP_SYS(eventfd2),
-    SCMP_SYS(pipe),          SCMP_SYS(pipe2),      SCMP_SYS(dup),        SCMP_SYS(dup2),        SCMP_SYS(dup3),
-    SCMP_SYS(ioctl),         SCMP_SYS(mmap),       SCMP_SYS(mprotect),   SCMP_SYS(shmget),      SCMP_SYS(shmat),
-    SCMP_SYS(shmdt),         SCMP_SYS(shmctl),     SCMP_SYS(semget),     SCMP_SYS(semop),       SCMP_SYS(semctl),
-    SCMP_SYS(semtimedop),    SCMP_SYS(chmod),      SCMP_SYS(fchmod),     SCMP_SYS(getgroups),
+    SCMP_SYS(epoll_create1), SCMP_SYS(eventfd2),   SCMP_SYS(pipe),       SCMP_SYS(pipe2),       SCMP_SYS(dup),
+    SCMP_SYS(dup2),          SCMP_SYS(dup3),       SCMP_SYS(ioctl),      SCMP_SYS(mmap),        SCMP_SYS(mprotect),
+    SCMP_SYS(shmget),        SCMP_SYS(shmat),      SCMP_SYS(shmdt),      SCMP_SYS(shmctl),      SCMP_SYS(semget),
+    SCMP_SYS(semop),         SCMP_SYS(semctl),     SCMP_SYS(semtimedop), SCMP_SYS(chmod),       SCMP_SYS(fchmod),
+    SCMP_SYS(getgroups),
 };
 
 /* Nothing in this process ever wants these: whoever calls them has taken it over. */

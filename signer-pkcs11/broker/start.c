@@ -270,6 +270,7 @@ static enum exit_code open_door(struct signer *signer, const struct askers *aske
 static enum exit_code stop(struct signer *signer, struct fault served)
 {
     fd_close(signer->listener);
+    (void)unlink(signer->config->signer_socket); /* nobody shall wait for an answer from a name that is left over */
     bool drained = broker_drain(signer->broker, clock_mono() + DRAIN_NS);
     log_write(INFO, "stopped", LOG_TEXT("drained", drained ? "yes" : "no"));
     if (drained && !FAULTED(served)) {

@@ -41,42 +41,66 @@ static struct fault wait_for(int fd, short events, mono_ns deadline)
     }
 }
 
+/* Some more bytes, if there are any now. */
+static struct fault fill_now(struct frame_stream *stream, bool *ret_filled)
+{
+    BUG_IF(stream->filled >= CAPACITY);
+    ssize_t got = recv(stream->fd, stream->at + stream->filled, CAPACITY - stream->filled, MSG_DONTWAIT);
+    REQUIRE(got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR)), SIGNER_UNAVAILABLE);
+    stream->filled += got > 0 ? (size_t)got : 0;
+    *ret_filled = got > 0;
+    return OK;
+}
+
 /* At least one more byte. */
 static struct fault fill(struct frame_stream *stream, mono_ns deadline)
 {
-    BUG_IF(stream->filled >= CAPACITY);
-    for (;;) {
+    for (bool filled = false; !filled;) {
         TRY(wait_for(stream->fd, POLLIN, deadline));
-        ssize_t got = recv(stream->fd, stream->at + stream->filled, CAPACITY - stream->filled, MSG_DONTWAIT);
-        if (got > 0) {
-            stream->filled += (size_t)got;
-            return OK;
-        }
-        REQUIRE(got < 0 && (errno == EAGAIN || errno == EINTR), SIGNER_UNAVAILABLE);
+        TRY(fill_now(stream, &filled));
     }
+    return OK;
 }
 
-struct fault frame_wait(struct frame_stream *stream, mono_ns deadline)
+/* The frame at the start of the stream, if it is whole. */
+static struct fault whole_frame(struct frame_stream *stream, struct span *ret_message)
 {
+    struct reader reader = { span_of(stream->at, FRAME_HEADER) };
+    uint32_t len = 0;
+    *ret_message = (struct span){ 0 };
+    if (stream->filled < FRAME_HEADER) {
+        return OK;
+    }
+    TRY(reader_u32(&reader, &len));
+    REQUIRE(len >= 1 && len <= FRAME_MAX, SIGNER_PROTOCOL);
+    if (stream->filled >= FRAME_HEADER + len) {
+        stream->taken = FRAME_HEADER + len;
+        *ret_message = span_of(stream->at + FRAME_HEADER, len);
+    }
+    return OK;
+}
+
+struct fault frame_gather(struct frame_stream *stream, struct span *ret_message)
+{
+    struct span message = { 0 };
+    bool filled = false;
     frame_done(stream);
-    return stream->filled > 0 ? OK : fill(stream, deadline);
+    TRY(fill_now(stream, &filled));
+    TRY(whole_frame(stream, &message));
+    *ret_message = message;
+    return OK;
 }
 
 struct fault frame_read(struct frame_stream *stream, mono_ns deadline, struct span *ret_message)
 {
+    struct span message = { 0 };
     frame_done(stream);
-    while (stream->filled < FRAME_HEADER) {
+    TRY(whole_frame(stream, &message));
+    while (message.len == 0) {
         TRY(fill(stream, deadline));
+        TRY(whole_frame(stream, &message));
     }
-    struct reader reader = { span_of(stream->at, FRAME_HEADER) };
-    uint32_t len = 0;
-    TRY(reader_u32(&reader, &len));
-    REQUIRE(len >= 1 && len <= FRAME_MAX, SIGNER_PROTOCOL);
-    while (stream->filled < FRAME_HEADER + len) {
-        TRY(fill(stream, deadline));
-    }
-    stream->taken = FRAME_HEADER + len;
-    *ret_message = span_of(stream->at + FRAME_HEADER, len);
+    *ret_message = message;
     return OK;
 }
 

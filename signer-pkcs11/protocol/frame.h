@@ -31,17 +31,23 @@ struct fault frame_stream_init(struct frame_stream *stream, int fd);
 /* Closes and wipes; idempotent; the form that CLEANUP wants. */
 void frame_stream_clear(struct frame_stream *stream);
 
-/* Waits until the first byte of the next frame is there. DEADLINE; SIGNER_UNAVAILABLE: the peer closed or broke. */
-struct fault frame_wait(struct frame_stream *stream, mono_ns deadline);
+/* What has arrived, without waiting: *ret_message is empty while the frame is not whole. SIGNER_UNAVAILABLE: the peer
+ * closed or broke; SIGNER_PROTOCOL as below. */
+struct fault frame_gather(struct frame_stream *stream, struct span *ret_message);
 /* The next whole frame's message. DEADLINE, SIGNER_UNAVAILABLE, SIGNER_PROTOCOL (length 0 or beyond FRAME_MAX). */
 struct fault frame_read(struct frame_stream *stream, mono_ns deadline, struct span *ret_message);
 /* The message is not needed any more; what was read ahead moves up. */
 void frame_done(struct frame_stream *stream);
+/* Is there more than the frame that was given out? A peer that waits for its answer has sent no more. */
+static inline bool frame_more(const struct frame_stream *stream)
+{
+    return stream->filled > stream->taken;
+}
 
 /* Appends the header of a message of `len` bytes and room for it, which the caller fills. TOO_LARGE. */
 struct fault frame_reserve(struct buf *frame, size_t len, uint8_t **ret_message);
-/* All of `frame` (header and message). *ret_sent (not NULL) tells how much left, also on failure.
- * DEADLINE, SIGNER_UNAVAILABLE. */
+/* All of `frame` (header and message), waiting for room until `deadline`; 0: not at all. *ret_sent (not NULL) tells how
+ * much left, also on failure. DEADLINE, SIGNER_UNAVAILABLE. */
 struct fault frame_send(int fd, mono_ns deadline, struct span frame, size_t *ret_sent);
 
 #endif

@@ -176,6 +176,20 @@ static inline int rig_end(struct rig *rig, int sig)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+/* Returns when it has stopped. rig_continue lets it go on. */
+static inline void rig_halt(struct rig *rig)
+{
+    int status = 0;
+    assert_int_equal(kill(rig->pid, SIGSTOP), 0);
+    assert_int_equal(waitpid(rig->pid, &status, WUNTRACED), rig->pid);
+    assert_true(WIFSTOPPED(status));
+}
+
+static inline void rig_continue(struct rig *rig)
+{
+    assert_int_equal(kill(rig->pid, SIGCONT), 0);
+}
+
 static inline int rig_remove_one(const char *path, const struct stat *status, int kind, struct FTW *where)
 {
     (void)status;

@@ -115,7 +115,7 @@ static void open_connections(struct rig *rig, const struct sign_request *request
 {
     struct waiting waiting[5];
     unsigned before = open_descriptors();
-    assert_int_equal(kill(rig->pid, SIGSTOP), 0);
+    rig_halt(rig);
     for (size_t i = 0; i < COUNT_OF(waiting); i++) {
         waiting[i] = (struct waiting){ .rig = rig, .request = request };
         assert_int_equal(pthread_create(&waiting[i].thread, NULL, sign_when_it_goes_on, &waiting[i]), 0);
@@ -123,7 +123,7 @@ static void open_connections(struct rig *rig, const struct sign_request *request
     while (open_descriptors() < before + COUNT_OF(waiting) - 1) { /* one was open already */
         (void)sched_yield();
     }
-    assert_int_equal(kill(rig->pid, SIGCONT), 0);
+    rig_continue(rig);
     for (size_t i = 0; i < COUNT_OF(waiting); i++) {
         assert_int_equal(pthread_join(waiting[i].thread, NULL), 0);
         assert_fault(waiting[i].fault, NONE);
@@ -170,9 +170,9 @@ static void a_stopped_signer_fails_inside_the_deadline(void **state)
     rig_new(&rig, "");
     rig_start(&rig);
     struct sign_request request = request_for(key_made(&rig, KEY_ALGORITHM_EC_P256), KEY_ALGORITHM_EC_P256);
-    assert_int_equal(kill(rig.pid, SIGSTOP), 0);
+    rig_halt(&rig);
     assert_fault(sign_in(&rig, &request, 100, &signature), SIGNER_UNAVAILABLE);
-    assert_int_equal(kill(rig.pid, SIGCONT), 0);
+    rig_continue(&rig);
     assert_fault(sign_in(&rig, &request, 20000, &signature), NONE);
 }
 

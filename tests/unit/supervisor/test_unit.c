@@ -24,16 +24,29 @@ static struct unit running(bool was_ready, mono_ns since)
                           .state = was_ready ? UNIT_READY : UNIT_STARTING };
 }
 
-static void a_refused_start_is_not_tried_again(void **state)
+static void a_failed_self_test_is_not_tried_again(void **state)
 {
     (void)state;
-    for (int code = 2; code <= 3; code++) {
-        struct unit unit = running(false, 0);
-        unit_ended(&unit, code << 8);
-        assert_int_equal(unit.state, UNIT_STOPPED);
-        assert_int_equal(unit.refused, code);
-        assert_int_equal(unit.restarts, 0);
-    }
+    struct unit unit = running(false, 0);
+    unit_ended(&unit, 3 << 8);
+    assert_int_equal(unit.state, UNIT_STOPPED);
+    assert_int_equal(unit.refused, 3);
+    assert_int_equal(unit.restarts, 0);
+}
+
+static void a_configuration_refused_twice_is_not_tried_again(void **state)
+{
+    (void)state;
+    struct unit unit = running(false, 0);
+    unit_ended(&unit, 2 << 8);
+    assert_int_equal(unit.state, UNIT_WAITING);
+    assert_int_equal(unit.refused, 0);
+    unit.state = UNIT_STARTING;
+    unit_ended(&unit, 1 << 8); /* a crash in between does not make it good */
+    unit.state = UNIT_STARTING;
+    unit_ended(&unit, 2 << 8);
+    assert_int_equal(unit.state, UNIT_STOPPED);
+    assert_int_equal(unit.refused, 2);
 }
 
 static void what_has_run_once_is_started_again_whatever_it_says(void **state)
@@ -133,7 +146,8 @@ static void a_wildcard_is_reached_by_loopback(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_refused_start_is_not_tried_again),
+        cmocka_unit_test(a_failed_self_test_is_not_tried_again),
+        cmocka_unit_test(a_configuration_refused_twice_is_not_tried_again),
         cmocka_unit_test(what_has_run_once_is_started_again_whatever_it_says),
         cmocka_unit_test(quick_deaths_wait_longer_and_a_stable_minute_forgives),
         cmocka_unit_test(a_unit_that_is_being_stopped_stays_stopped),
