@@ -579,6 +579,10 @@ static void probes_are_answered_while_every_worker_is_busy(void **state)
         expect("GET /healthz HTTP/1.1\r\n" HOST "\r\n", 200, "ok");
         expect("GET /readyz HTTP/1.1\r\n" HOST "\r\n", 200, "\"status\":\"ready\"");
     }
+    struct client *seventh = dial(); /* a spare thread: it is not to be kept */
+    struct reply reply = client_ask(seventh, "GET /healthz HTTP/1.1\r\n" HOST "\r\n");
+    assert_string_equal(reply_header(&reply, "Connection"), "close");
+    hang_up(seventh);
     struct client *probe = dial_plain(LISTENER_PROBE);
     assert_int_equal(client_ask(probe, "GET /readyz HTTP/1.1\r\n" HOST "\r\n").status, 200);
     hang_up(probe);

@@ -136,6 +136,14 @@ static void a_closed_connection_is_never_cut_and_its_slot_serves_again(void **st
     slot_enter(bench->slots, bench->slot[0], SLOT_WAITING, T(1)); /* after the end: nothing to say */
     assert_int_equal(slots_relieve(bench->slots, T(100)), 0);
     assert_int_equal(slots_cut_waiting(bench->slots), 0);
+    for (size_t i = 0; i < THREADS; i++) {
+        open_at(bench, i, T(1));
+    }
+    assert_true(slots_pressed(bench->slots));
+    for (size_t i = 0; i < THREADS; i++) {
+        slot_close(bench->slots, bench->slot[i]);
+    }
+    assert_false(slots_pressed(bench->slots));
     open_at(bench, 0, T(100));
     assert_int_equal(slots_cut_waiting(bench->slots), 1);
     assert_true(was_cut(bench, 0));

@@ -191,13 +191,18 @@ static void long_label_values_are_cut(void **state)
     assert_non_null(strstr(printed(metrics, &out), "v\"} 2\n"));
 }
 
+#define ROUNDS 100000
+
 static void *count_up(void *arg)
 {
-    for (int i = 0; i < 2000; i++) {
-        char tank[16];
-        (void)snprintf(tank, sizeof(tank), "t%d", i % 40);
-        metrics_add(arg, &gauge, 1, (const char *const[]){ tank });
-        metrics_observe(arg, &timing, 0.002, (const char *const[]){ "/y" });
+    for (int i = 0; i < ROUNDS; i++) {
+        metrics_add(arg, &gauge, 1, (const char *const[]){ "shared" });
+        metrics_observe(arg, &timing, 0.5, (const char *const[]){ "/y" });
+        if (i % 1000 == 0) {
+            char tank[16];
+            (void)snprintf(tank, sizeof(tank), "t%d", i / 1000);
+            metrics_add(arg, &gauge, 1, (const char *const[]){ tank });
+        }
     }
     return NULL;
 }
@@ -217,9 +222,11 @@ static void threads_lose_no_sample(void **state)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
     }
     const char *text = printed(metrics, &out);
-    assert_non_null(strstr(text, "svc_level{tank=\"t7\"} 200\n"));
-    assert_non_null(strstr(text, "svc_wait_seconds_count{route=\"/y\"} 8000\n"));
-    assert_non_null(strstr(text, "svc_wait_seconds_bucket{route=\"/y\",le=\"0.0025\"} 8000\n"));
+    assert_non_null(strstr(text, "svc_level{tank=\"shared\"} 400000\n"));
+    assert_non_null(strstr(text, "svc_level{tank=\"t7\"} 4\n"));
+    assert_non_null(strstr(text, "svc_wait_seconds_sum{route=\"/y\"} 200000\n"));
+    assert_non_null(strstr(text, "svc_wait_seconds_count{route=\"/y\"} 400000\n"));
+    assert_non_null(strstr(text, "svc_wait_seconds_bucket{route=\"/y\",le=\"0.5\"} 400000\n"));
 }
 
 int main(void)
