@@ -152,9 +152,24 @@ static struct fault set_list(struct load *load, const struct config_row *row, co
 enum scalar_from { FROM_FILE, FROM_VARIABLE };
 
 /* One scalar; its source is noted already. */
+/* A line feed in a value would stand as a line of its own in --check-config and in logs. */
+static bool has_control(const char *text)
+{
+    for (; *text != 0; text++) {
+        if ((unsigned char)*text < 0x20 || *text == 0x7f) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static struct fault set_scalar(struct load *load, const struct config_row *row, const char *text, enum scalar_from from)
 {
     int64_t number = 0;
+    if (has_control(text)) {
+        config_refuse_key(load, row->key, "the value holds a control character");
+        return OK;
+    }
     switch (row->kind) {
     case CONFIG_KIND_TEXT:
         set_text(load, row, text);

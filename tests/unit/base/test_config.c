@@ -3,6 +3,13 @@
 
 /* ---- refusals: file, line, key ---- */
 
+static void a_control_character_in_a_value_is_refused(void **state)
+{
+    (void)state;
+    assert_refused("http:\n  base_url: \"https://x\\nforged = line\"\n",
+                   "svc.yaml:2: http.base_url: the value holds a control character");
+}
+
 static void keys_that_are_not_there_are_refused(void **state)
 {
     (void)state;
@@ -303,6 +310,7 @@ static void paths_are_absolute_and_leave_room_for_sockets(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_control_character_in_a_value_is_refused),
         cmocka_unit_test(keys_that_are_not_there_are_refused),
         cmocka_unit_test(a_value_of_the_wrong_kind_is_refused),
         cmocka_unit_test(a_key_without_a_value_is_refused),
