@@ -130,8 +130,8 @@ static void op_begin(struct worker *worker, mono_ns started, const struct messag
     worker->op =
         (struct op){ .arena = arena, .deadline = started + worker->listener->core->services->config->http_deadline };
     bool once = message != NULL && message_header_count(message, "traceparent") == 1;
-    /* Without randomness there is no operation to trust either: dispatch fails on its own, the trace stays empty. */
-    IGNORE(trace_begin(&worker->op, once ? message_header(message, "traceparent") : NULL));
+    /* A generator that fails is the module's error state: nothing may go on, the gate decides at the next start. */
+    BUG_IF(FAULTED(trace_begin(&worker->op, once ? message_header(message, "traceparent") : NULL)));
 }
 
 /* Sends; returns the number of bytes that left. */

@@ -35,6 +35,7 @@ static void what_is_not_i_json_is_refused(void **state)
         "{\"a\":1,\"b\":{\"c\":1,\"c\":1}}",
         "\"\\ud800\"",
         "\"\\udc00\"",
+        "\"\\udc00\\udc00\"",
         "\"\\ud800\\u0041\"",
         "\"\\ud800x\"",
         "\"\\udead\\ud83d\"",
