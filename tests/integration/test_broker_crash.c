@@ -396,6 +396,8 @@ static void connections_beyond_the_limit_are_closed_and_room_comes_back(void **s
     for (struct fault fault = FAULT(SIGNER_UNAVAILABLE); FAULTED(fault);) {
         CLEANUP(op_freep) struct op *op = op_within(20000);
         struct signer_health health;
+        signer_client_free(TAKE(rig.client)); /* so that it connects anew */
+        assert_fault(signer_client_new(rig.config, &rig.client), NONE);
         fault = signer_health(op, rig.client, &health);
         assert_true(!FAULTED(fault) || fault.code == FAULT_SIGNER_UNAVAILABLE);
     }

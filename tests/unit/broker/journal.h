@@ -18,17 +18,22 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static atomic_uint syncs;      /* calls so far */
-static atomic_bool sync_fails; /* the next ones answer EIO */
-static atomic_bool sync_holds; /* the next ones wait until it is false again */
-static atomic_uint syncs_held; /* how many do */
+static atomic_uint syncs;        /* calls so far */
+static atomic_bool sync_fails;   /* the next ones answer EIO */
+static atomic_bool sync_holds;   /* the next ones wait until it is false again */
+static atomic_uint syncs_held;   /* how many do */
+static atomic_uint sync_tickets; /* one is let go for each */
 
 int fdatasync(int fd);
 int fdatasync(int fd)
 {
     atomic_fetch_add(&syncs, 1);
     atomic_fetch_add(&syncs_held, 1);
-    while (atomic_load(&sync_holds)) {
+    for (unsigned ticket = 0; atomic_load(&sync_holds);) {
+        if (ticket > 0 && atomic_compare_exchange_strong(&sync_tickets, &ticket, ticket - 1)) {
+            break;
+        }
+        ticket = atomic_load(&sync_tickets);
         (void)sched_yield();
     }
     atomic_fetch_sub(&syncs_held, 1);

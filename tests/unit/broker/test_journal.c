@@ -459,6 +459,36 @@ static void signers_that_wait_together_share_one_sync(void **state)
     }
 }
 
+static void a_signer_that_wrote_for_others_long_enough_leaves_the_rest_to_the_thread(void **state)
+{
+    (void)state;
+    CLEANUP(place_free) struct place place = place_new();
+    CLEANUP(journal_closep) struct journal *journal = journal_in(&place, SEGMENT_BYTES);
+    struct signer signers[4];
+    unsigned before = atomic_load(&syncs);
+    journal->swift = true;
+    atomic_store(&sync_holds, true);
+    for (unsigned i = 0; i < COUNT_OF(signers); i++) {
+        signer_start(&signers[i], journal, i);
+        if (i == 0) {
+            while (atomic_load(&syncs) == before) {
+                (void)sched_yield();
+            }
+        } else {
+            until(journal, waiting_locked(journal) == 1);
+            atomic_fetch_add(&sync_tickets, 1); /* the batch before is written, this one's sync begins and is held */
+            while (atomic_load(&syncs) < before + i + 1) {
+                (void)sched_yield();
+            }
+        }
+    }
+    atomic_store(&sync_holds, false);
+    for (size_t i = 0; i < COUNT_OF(signers); i++) {
+        signer_join(&signers[i]);
+        assert_fault(signers[i].fault, NONE);
+    }
+}
+
 static void an_id_that_is_on_its_way_wakes_who_asks_for_it_when_it_is_there(void **state)
 {
     (void)state;
@@ -570,6 +600,7 @@ int main(void)
         cmocka_unit_test(after_a_failed_sync_nothing_is_journalled_until_a_restart),
         cmocka_unit_test(two_callers_with_one_id_sign_once),
         cmocka_unit_test(signers_that_wait_together_share_one_sync),
+        cmocka_unit_test(a_signer_that_wrote_for_others_long_enough_leaves_the_rest_to_the_thread),
         cmocka_unit_test(an_id_that_is_on_its_way_wakes_who_asks_for_it_when_it_is_there),
         cmocka_unit_test(an_id_that_was_given_back_wakes_who_asks_for_it),
         cmocka_unit_test(many_signers_lose_nothing),
