@@ -192,7 +192,7 @@ class Running(unittest.TestCase):
             done = self.a.appliance(command, check=False)
             self.assertEqual(done.returncode, 1, done.stderr)
             self.assertIn("another svc-appliance runs on", done.stderr)
-        self.assertTrue(self.a.is_ready())
+        until("it is ready", self.a.is_ready)
 
     def test_the_listener_is_trusted_by_its_authority_only(self):
         self.assertEqual(self.a.api("GET", "/api/v1/keys").status, 200)
