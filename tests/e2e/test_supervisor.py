@@ -296,7 +296,7 @@ class External(unittest.TestCase):
             self.assertFalse(os.path.exists(f"{b.dir}/data/postgres"))
             self.assertFalse(os.path.exists(f"{b.dir}/data/client.env"), "no first tokens outside the embedded profile")
             self.assertEqual(b.stop(), 0)
-            self.assertTrue(a.is_ready())
+            until("it is ready", a.is_ready)
         finally:
             if b is not None:
                 b.clean()
