@@ -64,7 +64,7 @@ class Saturation(unittest.TestCase):
                 t.start()
             until("some were refused", lambda: [s for s in statuses if s[1] == "bulkhead_saturated"], 30)
             self.assertEqual(self.a.probe_get("/metrics").status, 200)
-            self.assertEqual(self.a.probe_get("/readyz").status, 503)
+            until("readiness says so", lambda: self.a.probe_get("/readyz").status == 503, 30)
         finally:
             os.kill(signer, signal.SIGCONT)
         for t in threads:
