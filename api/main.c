@@ -2,6 +2,7 @@
  */
 #include "api/commands.h"
 #include "appliance/base/config.h"
+#include "appliance/base/failpoint.h"
 #include "appliance/base/log.h"
 #include "appliance/base/secret.h"
 #include "fips/fips.h"
@@ -81,6 +82,7 @@ static int run_command(const struct command *command, int argc, char **argv)
 int main(int argc, char **argv)
 {
     process_undumpable();
+    failpoint_open();
     (void)signal(SIGPIPE, SIG_IGN);
     if (argc >= 2 && strcmp(argv[1], "--version") == 0) {
         (void)printf("svc-api %s\n", SVC_VERSION);

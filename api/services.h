@@ -12,7 +12,11 @@
 #include "appliance/base/secret.h"
 #include "signer-pkcs11/client/client.h"
 
-struct tsa; /* api/tsa/tsa.h: loaded TSU keys, certificates, serial block */
+struct tsa;          /* api/tsa/tsa.h: loaded TSU keys, certificates, serial block */
+struct policy;       /* api/policy/policy.h: the rules of signing */
+struct attest;       /* api/attest/attest.h: identity methods and their issuers' keys */
+struct transparency; /* api/transparency/transparency.h: the logs and their pinned keys */
+struct keyless_ca;   /* api/ca/keyless.h: who issues certificates for ephemeral keys */
 
 struct services {
     const struct config *config;
@@ -23,8 +27,13 @@ struct services {
     struct identity *identity;
     struct signer_client *signer;
     struct metrics *metrics;
-    struct secret *fingerprint_key; /* 64 hex digits: HMAC key of preview fingerprints and cursors */
-    struct tsa *tsa;                /* NULL when protocols.tsa.enabled is false */
+    struct secret *fingerprint_key;    /* 64 hex digits: HMAC key of preview fingerprints and cursors */
+    struct tsa *tsa;                   /* NULL when protocols.tsa.enabled is false */
+    struct policy *policy;             /* NULL when ca.policy.enabled is false */
+    struct attest *attest;             /* NULL when code_signing.keyless.enabled is false */
+    struct keyless_ca *keyless_ca;     /* likewise */
+    struct transparency *transparency; /* NULL when no log is configured */
+    struct outbox *outbound;           /* the outbox of rows that wait for others' services (outbox_row.outbound) */
     struct uuid instance;
 };
 

@@ -6,7 +6,7 @@
 #define API_CLI_API_H
 
 #include "api/cli/cli.h"
-#include "api/cli/http.h"
+#include "appliance/http/http.h"
 #include "api/cli/view.h"
 
 struct api_call {
@@ -17,10 +17,6 @@ struct api_call {
     bool without_token;
     size_t answer_max; /* 0 = 64 MiB */
 };
-static inline void http_answer_clear(struct http_answer *answer)
-{
-    buf_free(&answer->body);
-}
 
 /* Sends; mutations carry an Idempotency-Key, made here unless one was given, and told in case it is needed again. Any
  * status but 2xx is a fault. */

@@ -104,7 +104,13 @@ static const struct event_row events[] = {
 };
 
 static const struct outbox_row outbox[] = {
-    { KEYS_DESTINATION_ERASE, key_erase, 15000, 1000, 2, 4, "Erases a destroyed key from the token." },
+    { .destination = KEYS_DESTINATION_ERASE,
+      .handler = key_erase,
+      .deadline_ms = 15000,
+      .attempts = 1000,
+      .cap_tenant = 2,
+      .cap_destination = 4,
+      .doc = "Erases a destroyed key from the token." },
 };
 
 static void stop(struct services *services)

@@ -39,6 +39,7 @@ struct outbox_row {
     int deadline_ms;
     unsigned attempts;
     unsigned cap_tenant, cap_destination; /* in flight; 0 = as many as there are threads */
+    bool outbound; /* waits for others' services: run by the outbound outbox, whose threads may all be waiting */
     const char *doc;
 };
 

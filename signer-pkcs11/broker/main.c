@@ -1,6 +1,7 @@
 /* svc-signer: the only process that loads the PKCS#11 module. `svc-signer --help` tells the rest. */
 #include "signer-pkcs11/broker/start.h"
 
+#include "appliance/base/failpoint.h"
 #include "appliance/base/secret.h"
 
 #include <stdio.h>
@@ -22,6 +23,7 @@ static const char usage[] =
 int main(int argc, char **argv)
 {
     process_undumpable();
+    failpoint_open();
     int code = 2;
     if (argc == 2 && strcmp(argv[1], "--help") == 0) {
         code = fputs(usage, stdout) >= 0 ? 0 : 1;

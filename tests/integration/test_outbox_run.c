@@ -90,7 +90,7 @@ static void count_timeout(void *arg, const char *tenant, const char *destination
     seen_unlock();
 }
 
-static struct outbox_row out_row = { "test.out", handle, 5000, 3, 0, 0, "" };
+static struct outbox_row out_row = { "test.out", handle, 5000, 3, 0, 0, false, "" };
 static const struct outbox_row *out_tables[] = { &out_row };
 static const size_t out_counts[] = { 1 };
 static struct outbox *_Atomic outbox; /* woken by the projector's thread */
@@ -133,7 +133,7 @@ static int set_up_outbox(void **state)
     seen.answer = OK;
     seen.settle = NULL;
     seen_unlock();
-    out_row = (struct outbox_row){ "test.out", handle, 5000, 3, 0, 0, "" };
+    out_row = (struct outbox_row){ "test.out", handle, 5000, 3, 0, 0, false, "" };
     struct projector_config config = projector_config_of(&fixture->a);
     config.on_outbox = wake;
     assert_fault(projector_start(&config, &fixture->a.projector), NONE);

@@ -1,9 +1,11 @@
 /*
  * One HTTP exchange, by libcurl, which is at home here only. The server's certificate is always verified: against the
- * CA file that was given, else against the machine's. Redirects are not followed; answers are bounded.
+ * CA file that was given, else against the machine's. Redirects are not followed, proxies of the environment are not
+ * used, answers are bounded. TLS takes its algorithms from crypto_context(), so from the FIPS module where that is
+ * active. Thread-safe.
  */
-#ifndef API_CLI_HTTP_H
-#define API_CLI_HTTP_H
+#ifndef APPLIANCE_HTTP_HTTP_H
+#define APPLIANCE_HTTP_HTTP_H
 
 #include "appliance/base/op.h"
 #include "appliance/base/secret.h"
@@ -16,7 +18,9 @@ struct http_request {
     const char *idempotency_key; /* NULL = none */
     const char *ca_file;         /* NULL = the machine's */
     const struct secret *token;  /* NULL = none; only ever sent over TLS */
+    const char *user_agent;      /* NULL = "svc/<version>" */
     bool plain_too;              /* http:// is acceptable */
+    bool keep;                   /* take a kept connection of this process, and keep it afterwards */
     int64_t timeout_ns;
     size_t answer_max;
 };
@@ -25,10 +29,17 @@ struct http_answer {
     long status;
     struct buf body; /* the caller frees it */
     char content_type[96], retry_after[16];
+    char location[1024]; /* as sent; "" = none. Cut when longer: then it names nothing */
     bool replayed;
 };
+static inline void http_answer_clear(struct http_answer *answer)
+{
+    buf_free(&answer->body);
+}
 
 /* IO when there was no answer; `why` then says why not, and what to do. The answer's status is not judged. */
 struct fault http_send(const struct http_request *request, char *why, size_t why_size, struct http_answer *answer);
+/* Closes the connections that were kept. */
+void http_forget(void);
 
 #endif

@@ -1,6 +1,10 @@
-#include "api/cli/http.h"
+#include "appliance/http/http.h"
+
+#include "appliance/base/id.h"
 
 #include <curl/curl.h>
+#include <openssl/crypto.h>
+#include <pthread.h>
 #include <stdio.h>
 
 #define HEADER_MAX       512
@@ -49,6 +53,7 @@ static size_t take_header(char *at, size_t size, size_t count, void *arg)
     size_t len = size * count;
     take_value(at, len, "content-type:", answer->content_type, sizeof(answer->content_type));
     take_value(at, len, "retry-after:", answer->retry_after, sizeof(answer->retry_after));
+    take_value(at, len, "location:", answer->location, sizeof(answer->location));
     take_value(at, len, "idempotent-replayed:", replayed, sizeof(replayed));
     answer->replayed = answer->replayed || strcmp(replayed, "true") == 0;
     return len;
@@ -128,7 +133,9 @@ static bool set_up(CURL *easy, const struct http_request *request, struct curl_s
            curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_LIMIT_MS) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)(request->timeout_ns / NS_PER_MS)) == CURLE_OK &&
-           curl_easy_setopt(easy, CURLOPT_USERAGENT, "svc-cli/" SVC_VERSION) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_USERAGENT,
+                            request->user_agent != NULL ? request->user_agent : "svc/" SVC_VERSION) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_PROXY, "") == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, take_body) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_WRITEDATA, &answer->body) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, take_header) == CURLE_OK &&
@@ -157,10 +164,58 @@ static const char *advice(CURLcode code)
     }
 }
 
+/* ---- kept connections: idle handles of this process, each with its own connections ---- */
+
+#define KEPT_MAX 64
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static CURL *kept[KEPT_MAX];
+static size_t kept_count;
+
+static CURL *handle_take(bool keep)
+{
+    CURL *easy = NULL;
+    if (keep) {
+        BUG_IF(pthread_mutex_lock(&lock) != 0);
+        if (kept_count > 0) {
+            easy = kept[--kept_count];
+        }
+        BUG_IF(pthread_mutex_unlock(&lock) != 0);
+    }
+    return easy != NULL ? easy : curl_easy_init();
+}
+
+/* Options are reset first: nothing of one request, its token least of all, is left for the next. */
+static void handle_keep(CURL **easy)
+{
+    curl_easy_reset(*easy);
+    BUG_IF(pthread_mutex_lock(&lock) != 0);
+    if (kept_count < KEPT_MAX) {
+        kept[kept_count++] = TAKE(*easy);
+    }
+    BUG_IF(pthread_mutex_unlock(&lock) != 0);
+}
+
+void http_forget(void)
+{
+    BUG_IF(pthread_mutex_lock(&lock) != 0);
+    while (kept_count > 0) {
+        curl_easy_cleanup(kept[--kept_count]);
+    }
+    BUG_IF(pthread_mutex_unlock(&lock) != 0);
+}
+
+static CURLcode perform(CURL *easy)
+{
+    OSSL_LIB_CTX *before = OSSL_LIB_CTX_set0_default(crypto_context());
+    CURLcode code = curl_easy_perform(easy);
+    (void)OSSL_LIB_CTX_set0_default(before);
+    return code;
+}
+
 struct fault http_send(const struct http_request *request, char *why, size_t why_size, struct http_answer *answer)
 {
     char error[CURL_ERROR_SIZE] = "";
-    CLEANUP(easy_freep) CURL *easy = curl_easy_init();
+    CLEANUP(easy_freep) CURL *easy = handle_take(request->keep);
     CLEANUP(list_freep) struct curl_slist *headers = NULL;
     answer->body.max = request->answer_max;
     if (easy == NULL || !add_headers(request, &headers) ||
@@ -168,12 +223,15 @@ struct fault http_send(const struct http_request *request, char *why, size_t why
         (void)snprintf(why, why_size, "the request cannot be prepared: an option or header is not acceptable");
         return FAULT(IO);
     }
-    CURLcode code = curl_easy_perform(easy);
+    CURLcode code = perform(easy);
     if (code != CURLE_OK) {
         (void)snprintf(why, why_size, "%s: %s: %s", request->url, error[0] != '\0' ? error : curl_easy_strerror(code),
                        advice(code));
         return FAULT(IO);
     }
     (void)curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &answer->status);
+    if (request->keep) {
+        handle_keep(&easy);
+    }
     return OK;
 }
