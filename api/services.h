@@ -16,7 +16,6 @@ struct tsa;          /* api/tsa/tsa.h: loaded TSU keys, certificates, serial blo
 struct policy;       /* api/policy/policy.h: the rules of signing */
 struct attest;       /* api/attest/attest.h: identity methods and their issuers' keys */
 struct transparency; /* api/transparency/transparency.h: the logs and their pinned keys */
-struct keyless_ca;   /* api/ca/keyless.h: who issues certificates for ephemeral keys */
 
 struct services {
     const struct config *config;
@@ -31,7 +30,6 @@ struct services {
     struct tsa *tsa;                   /* NULL when protocols.tsa.enabled is false */
     struct policy *policy;             /* NULL when ca.policy.enabled is false */
     struct attest *attest;             /* NULL when code_signing.keyless.enabled is false */
-    struct keyless_ca *keyless_ca;     /* likewise */
     struct transparency *transparency; /* NULL when no log is configured */
     struct outbox *outbound;           /* the outbox of rows that wait for others' services (outbox_row.outbound) */
     struct uuid instance;

@@ -36,16 +36,18 @@ static size_t gather_tables(void)
     return count;
 }
 
-/* The projector runs before the outbox does and ends after it: what it wakes is handed over here. One outbox a process.
- */
-static _Atomic(struct outbox *) outbox_to_wake;
+/* The projector runs before the outboxes do and ends after them: what it wakes is handed over here. The process's own
+ * two. */
+static _Atomic(struct outbox *) outboxes_to_wake[2];
 
-static void wake_outbox(void *arg)
+static void wake_outboxes(void *arg)
 {
     (void)arg;
-    struct outbox *outbox = atomic_load(&outbox_to_wake);
-    if (outbox != NULL) {
-        outbox_wake(outbox);
+    for (size_t i = 0; i < COUNT_OF(outboxes_to_wake); i++) {
+        struct outbox *outbox = atomic_load(&outboxes_to_wake[i]);
+        if (outbox != NULL) {
+            outbox_wake(outbox);
+        }
     }
 }
 
@@ -71,7 +73,7 @@ static struct projector_config projector_config_of(struct services *services)
                                       .tables = event_tables,
                                       .counts = event_counts,
                                       .table_count = gather_tables(),
-                                      .on_outbox = wake_outbox,
+                                      .on_outbox = wake_outboxes,
                                       .arg = services };
 }
 
@@ -93,14 +95,12 @@ static struct fault open_stores(struct op *op, struct services *services, struct
     return fault;
 }
 
-static struct fault start_features(struct op *op, struct services *services, struct buf *why)
+/* After the features: a handler finds what they loaded. What was queued before is looked for at once. */
+static struct fault start_outboxes(struct services *services)
 {
     size_t count = 0;
-    const struct feature *const *features = features_all(&count);
-    for (size_t i = 0; i < count; i++) {
-        TRY(metrics_register(services->metrics, features[i]->metrics, features[i]->metric_count));
-    }
-    struct outbox_config outbox = { .store = services->store,
+    (void)features_all(&count);
+    struct outbox_config config = { .store = services->store,
                                     .services = services,
                                     .tables = outbox_tables,
                                     .counts = outbox_counts,
@@ -108,9 +108,48 @@ static struct fault start_features(struct op *op, struct services *services, str
                                     .threads = (unsigned)services->config->codesign_workers,
                                     .on_timeout = server_count_outbox_timeout,
                                     .arg = services };
-    TRY(outbox_start(&outbox, &services->outbox));
-    atomic_store(&outbox_to_wake, services->outbox);
-    outbox_wake(services->outbox); /* what was queued before it could be woken */
+    TRY(outbox_start(&config, &services->outbox));
+    config.outbound = true;
+    config.threads = (unsigned)services->config->tlog_in_flight;
+    TRY(outbox_start(&config, &services->outbound));
+    atomic_store(&outboxes_to_wake[0], services->outbox);
+    atomic_store(&outboxes_to_wake[1], services->outbound);
+    wake_outboxes(NULL);
+    return OK;
+}
+
+/* Both at the same time; what stands in the network gives up. */
+static void stop_outboxes(struct services *services)
+{
+    struct outbox *outboxes[] = { services->outbox, services->outbound };
+    for (size_t i = 0; i < COUNT_OF(outboxes); i++) {
+        if (outboxes[i] != NULL) {
+            outbox_stop_begin(outboxes[i]);
+        }
+    }
+    for (size_t i = 0; i < COUNT_OF(outboxes); i++) {
+        if (outboxes[i] != NULL) {
+            outbox_stop(outboxes[i]);
+        }
+    }
+}
+
+static void free_outboxes(struct services *services)
+{
+    for (size_t i = 0; i < COUNT_OF(outboxes_to_wake); i++) {
+        atomic_store(&outboxes_to_wake[i], NULL);
+    }
+    outbox_free(TAKE(services->outbox));
+    outbox_free(TAKE(services->outbound));
+}
+
+static struct fault start_features(struct op *op, struct services *services, struct buf *why)
+{
+    size_t count = 0;
+    const struct feature *const *features = features_all(&count);
+    for (size_t i = 0; i < count; i++) {
+        TRY(metrics_register(services->metrics, features[i]->metrics, features[i]->metric_count));
+    }
     for (size_t i = 0; i < count; i++) {
         if (features[i]->start == NULL) {
             continue;
@@ -123,7 +162,7 @@ static struct fault start_features(struct op *op, struct services *services, str
             return fault;
         }
     }
-    return OK;
+    return start_outboxes(services);
 }
 
 /* A local command runs beside a serving process and does one thing at a time: it must not take a second full budget of
@@ -203,9 +242,7 @@ void services_stop(struct services *services)
     if (services == NULL) {
         return;
     }
-    if (services->outbox != NULL) {
-        outbox_stop(services->outbox);
-    }
+    stop_outboxes(services);
     size_t count = 0;
     const struct feature *const *features = features_all(&count);
     for (size_t i = count; i-- > 0;) {
@@ -216,8 +253,7 @@ void services_stop(struct services *services)
     if (services->projector != NULL) {
         projector_stop(services->projector);
     }
-    atomic_store(&outbox_to_wake, NULL);
-    outbox_free(TAKE(services->outbox));
+    free_outboxes(services);
     event_log_close(services->log);
     store_close(services->store);
     identity_close(services->identity);

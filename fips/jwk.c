@@ -21,13 +21,19 @@ DEFINE_FREEP(OSSL_PARAM_BLD, OSSL_PARAM_BLD_free)
 
 /* Every algorithm that exists here (RFC 7518 3.1); the key decides which one a signature may use. */
 static const struct jws_algorithm algorithms[] = {
-    { "ES256", "P-256", "SHA256", 32, false },
-    { "ES384", "P-384", "SHA384", 48, false },
-    { "RS256", NULL, "SHA256", 0, false },
-    { "PS256", NULL, "SHA256", 0, true },
+    { "ES256", "P-256", "SHA256", 32, false, false }, { "ES384", "P-384", "SHA384", 48, false, false },
+    { "RS256", NULL, "SHA256", 0, false, false },     { "PS256", NULL, "SHA256", 0, true, false },
+    { "RS384", NULL, "SHA384", 0, false, true },      { "RS512", NULL, "SHA512", 0, false, true },
+    { "PS384", NULL, "SHA384", 0, true, true },       { "PS512", NULL, "SHA512", 0, true, true },
 };
 
 const struct jws_algorithm *jws_algorithm_find(const char *name)
+{
+    const struct jws_algorithm *found = jws_algorithm_find_foreign(name);
+    return found != NULL && !found->foreign ? found : NULL;
+}
+
+const struct jws_algorithm *jws_algorithm_find_foreign(const char *name)
 {
     for (size_t i = 0; i < COUNT_OF(algorithms); i++) {
         if (strcmp(algorithms[i].name, name) == 0) {
@@ -142,13 +148,7 @@ struct fault jwk_print(struct span spki, struct buf *out)
     return jout_end(&json);
 }
 
-/* Members of RFC 7517 4 and 7518 6 that a public signature key may have. Whatever else stands there, above all a
- * private member, is refused as unknown. */
-struct jwk_members {
-    const char *kty, *crv, *x, *y, *n, *e, *alg, *use, *kid;
-    struct jin_texts key_ops;
-    bool ext;
-};
+/* Whatever else stands there, above all a private member, is refused as unknown. */
 static const struct jin_field jwk_fields[] = {
     JIN_TEXT(struct jwk_members, kty, JIN_REQUIRED, 1, 8),
     JIN_TEXT(struct jwk_members, crv, JIN_OPTIONAL, 1, 16),
@@ -224,14 +224,17 @@ static struct fault rsa_key(const struct jwk_members *members, EVP_PKEY **ret_ke
     return build_key("RSA", build, ret_key);
 }
 
+struct fault jwk_build(const struct jwk_members *members, EVP_PKEY **ret_key)
+{
+    if (strcmp(members->kty, "EC") == 0) {
+        return ec_key(members, ret_key);
+    }
+    return strcmp(members->kty, "RSA") == 0 ? rsa_key(members, ret_key) : FAULT(JWS_FORMAT);
+}
+
 static struct fault key_of(struct op *op, const struct jwk_members *members, EVP_PKEY **ret_key)
 {
-    struct fault fault = FAULT(JWS_FORMAT);
-    if (strcmp(members->kty, "EC") == 0) {
-        fault = ec_key(members, ret_key);
-    } else if (strcmp(members->kty, "RSA") == 0) {
-        fault = rsa_key(members, ret_key);
-    }
+    struct fault fault = jwk_build(members, ret_key);
     if (!FAULTED(fault)) {
         return OK;
     }
@@ -242,6 +245,16 @@ static struct fault key_of(struct op *op, const struct jwk_members *members, EVP
                 "a JWK is not a usable public key: kty EC (P-256, P-384) with x and y, or RSA (2048 to 4096 bits) with "
                 "n and e");
     op_note_log(op, "OpenSSL: %s", reason);
+    return fault;
+}
+
+struct fault jwk_own_kid(EVP_PKEY *key, char ret_kid[44])
+{
+    unsigned char *der = NULL;
+    int len = i2d_PUBKEY(key, &der);
+    REQUIRE(len > 0, CRYPTO);
+    struct fault fault = jwk_kid(span_of(der, (size_t)len), ret_kid);
+    OPENSSL_free(der);
     return fault;
 }
 
@@ -265,12 +278,7 @@ static struct fault parse_one(struct op *op, struct span json, struct jwk *ret_j
     }
     char own_kid[44];
     if (members.kid == NULL) {
-        unsigned char *der = NULL;
-        int len = i2d_PUBKEY(key, &der);
-        REQUIRE(len > 0, CRYPTO);
-        struct fault fault = jwk_kid(span_of(der, (size_t)len), own_kid);
-        OPENSSL_free(der);
-        TRY(fault);
+        TRY(jwk_own_kid(key, own_kid));
         members.kid = own_kid;
     }
     char *kid = NULL;

@@ -123,11 +123,7 @@ struct fault jws_sign(struct op *op, EVP_PKEY *key, struct span spki, const char
     return base64url_encode(wire, compact);
 }
 
-struct jws_parts {
-    struct span header, payload, signature, signing_input;
-};
-
-static struct fault split(struct op *op, struct span compact, struct jws_parts *ret_parts)
+struct fault jws_split(struct op *op, struct span compact, struct jws_parts *ret_parts)
 {
     const uint8_t *end = compact.at + compact.len;
     const uint8_t *first = compact.len > 0 ? memchr(compact.at, '.', compact.len) : NULL;
@@ -189,9 +185,9 @@ static struct fault pick_key(struct op *op, const struct jws_header *header, con
     return OK;
 }
 
-static struct fault verify_bytes(struct op *op, const struct jwk *jwk, struct span message, struct span signature)
+struct fault jws_check(struct op *op, const struct jws_algorithm *algorithm, const struct jwk *jwk, struct span message,
+                       struct span signature)
 {
-    const struct jws_algorithm *algorithm = jws_algorithm_find(jwk->alg);
     BUG_IF(algorithm == NULL);
     uint8_t room[ECDSA_MAX + 16];
     if (algorithm->curve != NULL &&
@@ -225,7 +221,7 @@ struct fault jws_verify(struct op *op, struct span compact, const char *typ, con
     struct jws_parts parts = { 0 };
     struct jws_header header = { 0 };
     const struct jwk *key = NULL;
-    TRY(split(op, compact, &parts));
+    TRY(jws_split(op, compact, &parts));
     TRY(decode_header(op, parts.header, &header));
     if (typ != NULL && (header.typ == NULL || strcmp(header.typ, typ) != 0)) {
         return op_fail(op, FAULT(JWS_FORMAT), "the JWS has typ \"%s\", \"%s\" is wanted",
@@ -239,7 +235,7 @@ struct fault jws_verify(struct op *op, struct span compact, const char *typ, con
     if (FAULTED(fault)) {
         return op_fail(op, FAULT(JWS_FORMAT), "the JWS signature is not base64url");
     }
-    TRY(verify_bytes(op, key, parts.signing_input, buf_span(&signature)));
+    TRY(jws_check(op, jws_algorithm_find(key->alg), key, parts.signing_input, buf_span(&signature)));
 
     CLEANUP(buf_free) struct buf payload = BUF_INIT(parts.payload.len + 1);
     fault = base64url_decode(parts.payload, &payload);

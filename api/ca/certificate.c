@@ -1,197 +1,19 @@
 #include "api/ca/certificate.h"
 
-#include "appliance/base/crypto.h"
-#include "signer-pkcs11/provider/provider.h"
+#include "api/ca/internal.h"
 
 #include <openssl/pem.h>
-#include <openssl/x509v3.h>
 
-#define SECONDS_PER_DAY 86400
-#define SERIAL_LEN      20 /* RFC 5280 4.1.2.2: at most 20 octets, positive */
-#define KEY_ID_LEN      20 /* RFC 7093 2, method 1: the leftmost 160 bits of SHA-256 */
-#define CERTIFICATE_MAX 8192
-
-DEFINE_FREEP(ASN1_INTEGER, ASN1_INTEGER_free)
-DEFINE_FREEP(ASN1_OCTET_STRING, ASN1_OCTET_STRING_free)
-DEFINE_FREEP(ASN1_TIME, ASN1_TIME_free)
-DEFINE_FREEP(AUTHORITY_KEYID, AUTHORITY_KEYID_free)
-DEFINE_FREEP(X509_EXTENSION, X509_EXTENSION_free)
-
-/* What the parts of one issuance share. `issuer` is NULL for a self-signed certificate. */
-struct issuance {
-    struct op *op;
-    const struct certificate_profile *profile;
-    X509 *issuer;
-    X509 *made;
-};
-
-static struct fault failed(const struct issuance *in, const char *what)
+static struct fault add_extensions(const struct issuance *in, const struct certificate_profile *profile)
 {
-    return crypto_fail(in->op, what);
-}
-
-static struct fault set_serial(const struct issuance *in)
-{
-    uint8_t bytes[SERIAL_LEN];
-    TRY(random_bytes(bytes, sizeof(bytes)));
-    bytes[0] &= 0x7f; /* 159 bits, never negative */
-    CLEANUP(BN_freep) BIGNUM *number = BN_bin2bn(bytes, sizeof(bytes), NULL);
-    CLEANUP(ASN1_INTEGER_freep) ASN1_INTEGER *serial = number != NULL ? BN_to_ASN1_INTEGER(number, NULL) : NULL;
-    if (serial == NULL || X509_set_serialNumber(in->made, serial) != 1) {
-        return failed(in, "the certificate's serial number could not be set");
-    }
-    return OK;
-}
-
-static struct fault add_name(const struct issuance *in, X509_NAME *name, int nid, const char *text)
-{
-    if (X509_NAME_add_entry_by_NID(name, nid, MBSTRING_UTF8, (const unsigned char *)text, -1, -1, 0) != 1) {
-        return failed(in, "the certificate's name is not acceptable");
-    }
-    return OK;
-}
-
-static struct fault set_names(const struct issuance *in)
-{
-    CLEANUP(X509_NAME_freep) X509_NAME *name = X509_NAME_new();
-    REQUIRE(name != NULL, NO_MEMORY);
-    if (in->profile->organization != NULL) {
-        TRY(add_name(in, name, NID_organizationName, in->profile->organization));
-    }
-    TRY(add_name(in, name, NID_commonName, in->profile->common_name));
-    X509_NAME *issuer = in->issuer != NULL ? X509_get_subject_name(in->issuer) : name;
-    if (X509_set_subject_name(in->made, name) != 1 || X509_set_issuer_name(in->made, issuer) != 1) {
-        return failed(in, "the certificate's names could not be set");
-    }
-    return OK;
-}
-
-/* A certificate never outlives its issuer's: what it signs after that would not verify anyway. */
-static struct fault set_validity(const struct issuance *in)
-{
-    time_t from = (time_t)(in->profile->not_before / US_PER_S);
-    CLEANUP(ASN1_TIME_freep) ASN1_TIME *not_before = ASN1_TIME_set(NULL, from);
-    CLEANUP(ASN1_TIME_freep)
-    ASN1_TIME *not_after = ASN1_TIME_set(NULL, from + (time_t)in->profile->valid_days * SECONDS_PER_DAY - 1);
-    REQUIRE(not_before != NULL && not_after != NULL, CRYPTO);
-    const ASN1_TIME *last = not_after;
-    if (in->issuer != NULL && ASN1_TIME_compare(not_after, X509_get0_notAfter(in->issuer)) > 0) {
-        last = X509_get0_notAfter(in->issuer);
-    }
-    if (X509_set1_notBefore(in->made, not_before) != 1 || X509_set1_notAfter(in->made, last) != 1) {
-        return failed(in, "the certificate's validity could not be set");
-    }
-    return OK;
-}
-
-static struct fault add_extension(const struct issuance *in, int nid, const char *value)
-{
-    CLEANUP(X509_EXTENSION_freep) X509_EXTENSION *extension = X509V3_EXT_conf_nid(NULL, NULL, nid, value);
-    if (extension == NULL || X509_add_ext(in->made, extension, -1) != 1) {
-        return failed(in, "an extension of the certificate could not be added");
-    }
-    return OK;
-}
-
-static struct fault subject_key_id(const struct issuance *in, ASN1_OCTET_STRING **ret_id)
-{
-    const ASN1_BIT_STRING *bits = X509_get0_pubkey_bitstr(in->made);
-    struct sha256 digest;
-    REQUIRE(bits != NULL, CRYPTO);
-    TRY(sha256_of(span_of(ASN1_STRING_get0_data(bits), (size_t)ASN1_STRING_length(bits)), &digest));
-    CLEANUP(ASN1_OCTET_STRING_freep) ASN1_OCTET_STRING *id = ASN1_OCTET_STRING_new();
-    REQUIRE(id != NULL && ASN1_OCTET_STRING_set(id, digest.at, KEY_ID_LEN) == 1, NO_MEMORY);
-    *ret_id = TAKE(id);
-    return OK;
-}
-
-static struct fault add_key_ids(const struct issuance *in)
-{
-    CLEANUP(ASN1_OCTET_STRING_freep) ASN1_OCTET_STRING *subject = NULL;
-    CLEANUP(AUTHORITY_KEYID_freep) AUTHORITY_KEYID *authority = AUTHORITY_KEYID_new();
-    TRY(subject_key_id(in, &subject));
-    const ASN1_OCTET_STRING *issuer = in->issuer != NULL ? X509_get0_subject_key_id(in->issuer) : subject;
-    REQUIRE(authority != NULL, NO_MEMORY);
-    if (issuer == NULL || (authority->keyid = ASN1_OCTET_STRING_dup(issuer)) == NULL ||
-        X509_add1_ext_i2d(in->made, NID_subject_key_identifier, subject, 0, X509V3_ADD_DEFAULT) != 1 ||
-        X509_add1_ext_i2d(in->made, NID_authority_key_identifier, authority, 0, X509V3_ADD_DEFAULT) != 1) {
-        return failed(in, "the certificate's key identifiers could not be added");
-    }
-    return OK;
-}
-
-static struct fault add_extensions(const struct issuance *in)
-{
-    const struct certificate_profile *profile = in->profile;
-    TRY(add_extension(in, NID_basic_constraints,
-                      profile->authority ? "critical,CA:TRUE,pathlen:0" : "critical,CA:FALSE"));
-    TRY(add_extension(in, NID_key_usage,
-                      profile->authority ? "critical,keyCertSign,cRLSign" : "critical,digitalSignature"));
+    TRY(issuance_extension(in, NID_basic_constraints,
+                           profile->authority ? "critical,CA:TRUE,pathlen:0" : "critical,CA:FALSE"));
+    TRY(issuance_extension(in, NID_key_usage,
+                           profile->authority ? "critical,keyCertSign,cRLSign" : "critical,digitalSignature"));
     if (profile->extended_usage != NULL) {
-        TRY(add_extension(in, NID_ext_key_usage, profile->extended_usage));
+        TRY(issuance_extension(in, NID_ext_key_usage, profile->extended_usage));
     }
-    return add_key_ids(in);
-}
-
-static struct fault public_key(const struct issuance *in, struct span spki, EVP_PKEY **ret_key)
-{
-    const unsigned char *at = spki.at;
-    EVP_PKEY *key = d2i_PUBKEY_ex(NULL, &at, (long)spki.len, crypto_context(), NULL);
-    if (key == NULL) {
-        return failed(in, "a public key for the certificate does not decode");
-    }
-    *ret_key = key;
-    return OK;
-}
-
-static struct fault fill(const struct issuance *in, struct span subject_spki)
-{
-    CLEANUP(EVP_PKEY_freep) EVP_PKEY *subject = NULL;
-    TRY(public_key(in, subject_spki, &subject));
-    if (X509_set_version(in->made, X509_VERSION_3) != 1 || X509_set_pubkey(in->made, subject) != 1) {
-        return failed(in, "the certificate's public key could not be set");
-    }
-    TRY(set_serial(in));
-    TRY(set_names(in));
-    TRY(set_validity(in));
-    return add_extensions(in);
-}
-
-/* The issuer's private key signs in the token, for this operation; its public half then has to agree. */
-static struct fault sign(const struct issuance *in, const struct certificate_issuer *issuer)
-{
-    CLEANUP(EVP_PKEY_freep) EVP_PKEY *key = NULL;
-    CLEANUP(EVP_PKEY_freep) EVP_PKEY *public = NULL;
-    CLEANUP(EVP_MD_CTX_freep) EVP_MD_CTX *ctx = EVP_MD_CTX_new();
-    TRY(public_key(in, issuer->spki, &public));
-    TRY(svc_pkey_new(crypto_context(), &issuer->key, issuer->spki, &key));
-    const char *digest = EVP_PKEY_get_bits(public) == 384 ? "SHA384" : "SHA256";
-    svc_provider_bind(in->op, (struct uuid){ 0 });
-    bool signed_now = ctx != NULL && EVP_DigestSignInit_ex(ctx, NULL, digest, crypto_context(), NULL, key, NULL) == 1 &&
-                      X509_sign_ctx(in->made, ctx) > 0;
-    svc_provider_unbind();
-    if (!signed_now) {
-        struct fault fault = svc_provider_fault();
-        return FAULTED(fault) ? fault : failed(in, "the certificate could not be signed");
-    }
-    if (X509_verify(in->made, public) != 1) {
-        return failed(in, "the token's signature over the certificate does not verify");
-    }
-    return OK;
-}
-
-static struct fault load_issuer(struct op *op, struct span der, X509 **ret_certificate)
-{
-    const unsigned char *at = der.at;
-    CLEANUP(X509_freep) X509 *certificate = X509_new_ex(crypto_context(), NULL);
-    REQUIRE(certificate != NULL, NO_MEMORY);
-    X509 *into = certificate;
-    if (d2i_X509(&into, &at, (long)der.len) == NULL) {
-        (void)TAKE(certificate); /* d2i has freed it */
-        return crypto_fail(op, "the issuer's certificate does not decode");
-    }
-    *ret_certificate = TAKE(certificate);
-    return OK;
+    return issuance_key_ids(in);
 }
 
 struct fault certificate_issue(struct op *op, struct signer_client *signer, const struct certificate_issuer *issuer,
@@ -199,33 +21,20 @@ struct fault certificate_issue(struct op *op, struct signer_client *signer, cons
                                struct span *ret_der)
 {
     BUG_IF(signer == NULL || profile->common_name == NULL || profile->valid_days <= 0);
-    CLEANUP(X509_freep) X509 *issuer_certificate = NULL;
-    CLEANUP(X509_freep) X509 *made = X509_new_ex(crypto_context(), NULL);
-    REQUIRE(made != NULL, NO_MEMORY);
-    if (issuer->certificate.len > 0) {
-        TRY(load_issuer(op, issuer->certificate, &issuer_certificate));
-    }
-    struct issuance in = { .op = op, .profile = profile, .issuer = issuer_certificate, .made = made };
-    TRY(fill(&in, subject_spki));
-    TRY(sign(&in, issuer));
-
-    uint8_t *der = NULL;
-    int len = i2d_X509(made, NULL);
-    REQUIRE(len > 0 && len <= CERTIFICATE_MAX, CRYPTO);
-    TRY(arena_take(op->arena, (size_t)len, 1, &der));
-    uint8_t *at = der;
-    REQUIRE(i2d_X509(made, &at) == len, CRYPTO);
-    *ret_der = span_of(der, (size_t)len);
-    return OK;
+    CLEANUP(issuance_clear) struct issuance in = { 0 };
+    int64_t from = profile->not_before / US_PER_S;
+    uint8_t serial[CA_SERIAL_LEN];
+    TRY(random_bytes(serial, sizeof(serial)));
+    TRY(issuance_init(&in, op, issuer->certificate, subject_spki));
+    TRY(issuance_serial(&in, serial));
+    TRY(issuance_names(&in, profile->organization, profile->common_name));
+    TRY(issuance_validity(&in, from, from + profile->valid_days * SECONDS_PER_DAY - 1));
+    TRY(add_extensions(&in, profile));
+    TRY(issuance_sign(&in, &issuer->key, issuer->spki, (struct uuid){ 0 }));
+    return issuance_der(&in, ret_der);
 }
 
 struct fault certificate_pem(struct span der, struct buf *out)
 {
-    CLEANUP(BIO_free_allp) BIO *bio = BIO_new(BIO_s_mem());
-    REQUIRE(bio != NULL, NO_MEMORY);
-    REQUIRE(PEM_write_bio(bio, PEM_STRING_X509, "", der.at, (long)der.len) > 0, CRYPTO);
-    char *text = NULL;
-    long len = BIO_get_mem_data(bio, &text);
-    REQUIRE(len > 0, CRYPTO);
-    return buf_put(out, span_of(text, (size_t)len));
+    return ca_pem(PEM_STRING_X509, der, out);
 }

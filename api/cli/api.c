@@ -68,9 +68,20 @@ static struct fault check_ready(struct cli *cli, const struct api_call *call)
     return OK;
 }
 
+size_t api_route(const struct cli *cli, const char *path)
+{
+    for (size_t i = 0; i < ROUTES_MAX && cli->command->routes[i].path != NULL; i++) {
+        if (strcmp(cli->command->routes[i].path, path) == 0) {
+            return i;
+        }
+    }
+    BUG_IF(true);
+}
+
+/* Previews and explanations have no effect. */
 static bool is_mutation(const char *method, const char *path)
 {
-    return strcmp(method, "POST") == 0 && strstr(path, "/preview") == NULL;
+    return strcmp(method, "POST") == 0 && strstr(path, "/preview") == NULL && strstr(path, "/explain") == NULL;
 }
 
 static struct fault make_idempotency_key(struct cli *cli)
@@ -164,12 +175,12 @@ struct fault api_complain(struct cli *cli, const char *url, const struct http_an
     return known_fault(view_member(cli->op, problem, "code"));
 }
 
-struct fault api_send(struct cli *cli, const struct api_call *call, struct http_answer *ret_answer)
+struct fault api_exchange(struct cli *cli, const struct api_call *call, char *why, size_t why_size,
+                          struct http_answer *ret_answer)
 {
     const struct route_use *route = &cli->command->routes[call->route];
     CLEANUP(buf_free) struct buf url = BUF_INIT(URL_MAX);
     CLEANUP(http_answer_clear) struct http_answer answer = { 0 };
-    char why[LINE_MAX_LEN] = "";
     const char *text = NULL;
     bool mutation = is_mutation(route->method, route->path);
     TRY(check_ready(cli, call));
@@ -189,18 +200,36 @@ struct fault api_send(struct cli *cli, const struct api_call *call, struct http_
         .timeout_ns = cli->timeout_ns,
         .answer_max = call->answer_max != 0 ? call->answer_max : ANSWER_DEFAULT,
     };
-    if (FAULTED(http_send(&request, why, sizeof(why), &answer))) {
-        return api_unreachable(cli, why);
-    }
-    bool fine = answer.status >= 200 && answer.status < 300;
-    struct fault fault = fine ? OK : api_complain(cli, text, &answer);
-    if (fine && answer.replayed) {
-        hint("this answer was recorded earlier under the same Idempotency-Key; nothing was done again");
-    }
+    TRY(http_send(&request, why, why_size, &answer));
     buf_free(&ret_answer->body);
     *ret_answer = answer;
     answer.body = (struct buf){ 0 };
-    return fault;
+    return OK;
+}
+
+struct fault api_judge(struct cli *cli, const struct api_call *call, const struct http_answer *answer)
+{
+    CLEANUP(buf_free) struct buf url = BUF_INIT(URL_MAX);
+    const char *text = NULL;
+    if (answer->status < 200 || answer->status >= 300) {
+        TRY(print_url(cli, call, &url));
+        TRY(buf_cstr(&url, &text));
+        return api_complain(cli, text, answer);
+    }
+    if (answer->replayed) {
+        hint("this answer was recorded earlier under the same Idempotency-Key; nothing was done again");
+    }
+    return OK;
+}
+
+struct fault api_send(struct cli *cli, const struct api_call *call, struct http_answer *ret_answer)
+{
+    char why[LINE_MAX_LEN] = "";
+    struct fault fault = api_exchange(cli, call, why, sizeof(why), ret_answer);
+    if (FAULTED(fault)) {
+        return why[0] != '\0' ? api_unreachable(cli, why) : fault;
+    }
+    return api_judge(cli, call, ret_answer);
 }
 
 struct fault api_json(struct cli *cli, const struct api_call *call, struct http_answer *answer, struct view *ret_view)

@@ -6,8 +6,23 @@
 #define API_CLI_API_H
 
 #include "api/cli/cli.h"
-#include "appliance/http/http.h"
 #include "api/cli/view.h"
+#include "appliance/http/http.h"
+
+/* The addresses of code signing, for the commands' rows and for those who use several. */
+#define PATH_SIGN            "/api/v1/code-signing/sign"
+#define PATH_PREVIEW         "/api/v1/code-signing/preview"
+#define PATH_BATCH           "/api/v1/code-signing/batch"
+#define PATH_BATCH_PREVIEW   "/api/v1/code-signing/batch/preview"
+#define PATH_KEYLESS         "/api/v1/code-signing/keyless"
+#define PATH_KEYLESS_PREVIEW "/api/v1/code-signing/keyless/preview"
+#define PATH_OPERATIONS      "/api/v1/code-signing/operations"
+#define PATH_OPERATION       "/api/v1/code-signing/operations/{id}"
+#define PATH_REQUESTS        "/api/v1/approval-requests"
+#define PATH_TSA             "/tsa"
+
+#define PATH_APPROVE          "/api/v1/approval-requests/{id}/approvals"
+#define PATH_APPROVE_RESOURCE "/api/v1/identities/{resource}/approvals"
 
 struct api_call {
     size_t route;      /* index into the command's routes */
@@ -18,6 +33,14 @@ struct api_call {
     size_t answer_max; /* 0 = 64 MiB */
 };
 
+/* The index of the route with that path; a bug when the command has none. */
+size_t api_route(const struct cli *cli, const char *path);
+
+/* Sends; the answer's status is not judged and nothing is said. IO with `why` when there was no answer. */
+struct fault api_exchange(struct cli *cli, const struct api_call *call, char *why, size_t why_size,
+                          struct http_answer *ret_answer);
+/* What an answer other than 2xx says, said; any such is a fault. */
+struct fault api_judge(struct cli *cli, const struct api_call *call, const struct http_answer *answer);
 /* Sends; mutations carry an Idempotency-Key, made here unless one was given, and told in case it is needed again. Any
  * status but 2xx is a fault. */
 struct fault api_send(struct cli *cli, const struct api_call *call, struct http_answer *ret_answer);

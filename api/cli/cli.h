@@ -12,10 +12,10 @@
 
 #include <stdio.h>
 
-#define ARGUMENTS_MAX 4
-#define FLAGS_MAX     12
+#define ARGUMENTS_MAX 64 /* as many files as one batch may sign */
+#define FLAGS_MAX     20
 #define REPEATS_MAX   8
-#define ROUTES_MAX    3
+#define ROUTES_MAX    8
 
 enum exit_code { EXIT_FINE = 0, EXIT_FAILED = 1, EXIT_REFUSED = 2 };
 
@@ -48,7 +48,8 @@ struct command {
     const char *more;    /* what else to know; NULL = nothing */
     const char *example; /* without "svc-cli " */
 };
-const struct command *commands_all(size_t *ret_count);
+/* By index, in the order of the help; NULL behind the last. */
+const struct command *command_at(size_t index);
 
 struct cli {
     struct op *op;
@@ -72,6 +73,12 @@ struct cli {
 /* A flag's value; NULL when it was not given. The name must be one of the command's. */
 const char *cli_flag(const struct cli *cli, const char *name);
 
+/* The same for code that several commands share: NULL, too, when the command has no such flag. */
+const char *cli_flag_if(const struct cli *cli, const char *name);
+bool cli_has_flag(const struct cli *cli, const char *name);
+/* A flag that is a span of time ("30s", "2h"); `otherwise` when it was not given. BAD_ARGUMENT. */
+struct fault cli_span(struct cli *cli, const char *name, int64_t otherwise_ns, int64_t *ret_ns);
+
 /* ---- options.c ---- */
 /* Reads argv and the environment. BAD_ARGUMENT with a note. */
 struct fault options_read(struct cli *cli, int argc, char **argv);
@@ -86,11 +93,25 @@ struct fault run_keys_create(struct cli *cli);
 struct fault run_keys_list(struct cli *cli);
 struct fault run_keys_get(struct cli *cli);
 struct fault run_keys_destroy(struct cli *cli);
+struct fault run_keys_csr(struct cli *cli);
+struct fault run_keys_certify(struct cli *cli);
 struct fault run_codesign_preview(struct cli *cli);
 struct fault run_codesign_sign(struct cli *cli);
+struct fault run_codesign_keyless_preview(struct cli *cli);
+struct fault run_codesign_keyless(struct cli *cli);
+struct fault run_codesign_bundle(struct cli *cli);
 struct fault run_codesign_verify(struct cli *cli);
+struct fault run_codesign_verify_long_term(struct cli *cli);
+struct fault run_codesign_trusted_root(struct cli *cli);
 struct fault run_codesign_operations(struct cli *cli);
 struct fault run_codesign_operation(struct cli *cli);
+struct fault run_transparency_list(struct cli *cli);
+struct fault run_policy_explain(struct cli *cli);
+struct fault run_policy_show(struct cli *cli);
+struct fault run_approvals_list(struct cli *cli);
+struct fault run_approvals_get(struct cli *cli);
+struct fault run_approvals_approve(struct cli *cli);
+struct fault run_approvals_deny(struct cli *cli);
 struct fault run_tokens_create(struct cli *cli);
 struct fault run_tokens_list(struct cli *cli);
 struct fault run_tokens_revoke(struct cli *cli);

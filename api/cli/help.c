@@ -26,16 +26,16 @@ static bool in_group(const struct command *command, const struct cli *cli)
 
 static void print_all(FILE *out, const struct cli *cli)
 {
-    size_t count = 0, shown = 0;
-    const struct command *commands = commands_all(&count);
-    for (size_t i = 0; i < count; i++) {
-        shown += in_group(&commands[i], cli);
+    size_t shown = 0;
+    const struct command *command;
+    for (size_t i = 0; (command = command_at(i)) != NULL; i++) {
+        shown += in_group(command, cli);
     }
     (void)fputs(intro, out);
     (void)fputs("\nCommands:\n", out);
-    for (size_t i = 0; i < count; i++) {
-        if (shown == 0 || in_group(&commands[i], cli)) {
-            (void)fprintf(out, "  %-26s %s\n", commands[i].words, commands[i].help);
+    for (size_t i = 0; (command = command_at(i)) != NULL; i++) {
+        if (shown == 0 || in_group(command, cli)) {
+            (void)fprintf(out, "  %-31s %s\n", command->words, command->help);
         }
     }
     (void)fputs("\nsvc-cli COMMAND --help tells more of one command.\n", out);
@@ -84,12 +84,10 @@ void help_print(FILE *out, const struct cli *cli)
 
 void help_list_routes(void)
 {
-    size_t count = 0;
-    const struct command *commands = commands_all(&count);
-    for (size_t i = 0; i < count; i++) {
-        for (size_t route = 0; route < ROUTES_MAX && commands[i].routes[route].path != NULL; route++) {
-            (void)printf("%s %s %s\n", commands[i].routes[route].method, commands[i].routes[route].path,
-                         commands[i].words);
+    const struct command *command;
+    for (size_t i = 0; (command = command_at(i)) != NULL; i++) {
+        for (size_t route = 0; route < ROUTES_MAX && command->routes[route].path != NULL; route++) {
+            (void)printf("%s %s %s\n", command->routes[route].method, command->routes[route].path, command->words);
         }
     }
 }

@@ -3,16 +3,44 @@
 #include <unistd.h>
 
 #define TIMEOUT_DEFAULT_NS (60 * NS_PER_S)
+#define SPAN_LIMIT_NS      (24 * 3600 * NS_PER_S)
 #define WORDS_MAX          3
 
-const char *cli_flag(const struct cli *cli, const char *name)
+bool cli_has_flag(const struct cli *cli, const char *name)
+{
+    for (size_t i = 0; i < cli->command->flag_count; i++) {
+        if (strcmp(cli->command->flags[i].name, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+const char *cli_flag_if(const struct cli *cli, const char *name)
 {
     for (size_t i = 0; i < cli->command->flag_count; i++) {
         if (strcmp(cli->command->flags[i].name, name) == 0) {
             return cli->values[i];
         }
     }
-    BUG_IF(true);
+    return NULL;
+}
+
+const char *cli_flag(const struct cli *cli, const char *name)
+{
+    BUG_IF(!cli_has_flag(cli, name));
+    return cli_flag_if(cli, name);
+}
+
+struct fault cli_span(struct cli *cli, const char *name, int64_t otherwise_ns, int64_t *ret_ns)
+{
+    const char *text = cli_flag(cli, name);
+    int64_t span = otherwise_ns;
+    if (text != NULL && (FAULTED(duration_parse(span_text(text), &span)) || span > SPAN_LIMIT_NS)) {
+        return op_fail(cli->op, FAULT(BAD_ARGUMENT), "--%s: a span such as 30s or 2h, at most 24h", name);
+    }
+    *ret_ns = span;
+    return OK;
 }
 
 /* How many of the words in front of `words` are those of the command; 0 unless all of the command's are. */
@@ -36,14 +64,12 @@ static size_t words_match(const struct command *command, const char *const *word
 
 static const struct command *find_command(const char *const *words, size_t count, size_t *ret_used)
 {
-    size_t command_count = 0;
-    const struct command *commands = commands_all(&command_count);
-    const struct command *best = NULL;
+    const struct command *best = NULL, *command;
     *ret_used = 0;
-    for (size_t i = 0; i < command_count; i++) {
-        size_t used = words_match(&commands[i], words, count);
+    for (size_t i = 0; (command = command_at(i)) != NULL; i++) {
+        size_t used = words_match(command, words, count);
         if (used > *ret_used) {
-            best = &commands[i];
+            best = command;
             *ret_used = used;
         }
     }
@@ -296,14 +322,13 @@ static struct fault settle(struct cli *cli)
 
 static struct fault no_command(struct cli *cli)
 {
-    size_t count = 0;
-    const struct command *commands = commands_all(&count);
+    const struct command *command;
     if (cli->argument_count == 0) {
         return op_fail(cli->op, FAULT(BAD_ARGUMENT), "no command; see svc-cli --help");
     }
     const char *word = cli->arguments[0];
-    for (size_t i = 0; i < count; i++) {
-        if (strncmp(commands[i].words, word, strlen(word)) == 0 && commands[i].words[strlen(word)] == ' ') {
+    for (size_t i = 0; (command = command_at(i)) != NULL; i++) {
+        if (strncmp(command->words, word, strlen(word)) == 0 && command->words[strlen(word)] == ' ') {
             return op_fail(cli->op, FAULT(BAD_ARGUMENT), "%s%s%s: no such command; see svc-cli %s --help", word,
                            cli->argument_count > 1 ? " " : "", cli->argument_count > 1 ? cli->arguments[1] : "", word);
         }

@@ -6,6 +6,7 @@
 
 #define COLUMNS_MAX 8
 #define LINE_SIZE   2048
+#define JOINED_MAX  16384
 
 void print_safe(FILE *out, struct span text)
 {
@@ -43,20 +44,6 @@ void hint(const char *format, ...)
     va_end(args);
 }
 
-static const char *join(struct op *op, struct view list)
-{
-    CLEANUP(buf_free) struct buf joined = BUF_INIT(LINE_SIZE);
-    struct view item;
-    const char *text = NULL;
-    while (view_next(&list, &item)) {
-        const char *part = view_text(op, item);
-        if (part == NULL || (joined.len > 0 && FAULTED(buf_text(&joined, ","))) || FAULTED(buf_text(&joined, part))) {
-            break;
-        }
-    }
-    return joined.len == 0 || FAULTED(arena_text(op->arena, buf_span(&joined), &text)) ? NULL : text;
-}
-
 /* Base64 as hex: what other tools print of a digest. */
 static const char *to_hex(struct op *op, struct view value)
 {
@@ -67,6 +54,20 @@ static const char *to_hex(struct op *op, struct view value)
     }
     hex_text(bytes, hex, 2 * bytes.len + 1);
     return hex;
+}
+
+static const char *join(struct op *op, struct view list, const char *(*one)(struct op *op, struct view item))
+{
+    CLEANUP(buf_free) struct buf joined = BUF_INIT(JOINED_MAX);
+    struct view item;
+    const char *text = NULL;
+    while (view_next(&list, &item)) {
+        const char *part = one(op, item);
+        if (part == NULL || (joined.len > 0 && FAULTED(buf_text(&joined, ","))) || FAULTED(buf_text(&joined, part))) {
+            break;
+        }
+    }
+    return joined.len == 0 || FAULTED(arena_text(op->arena, buf_span(&joined), &text)) ? NULL : text;
 }
 
 static const char *cell(struct op *op, struct view object, const struct column *column)
@@ -80,9 +81,9 @@ static const char *cell(struct op *op, struct view object, const struct column *
     case COLUMN_TEXT:
         return view_text(op, value);
     case COLUMN_LIST:
-        return join(op, value);
+        return join(op, value, view_text);
     case COLUMN_HEX:
-        return to_hex(op, value);
+        return value.json.at[0] == '[' ? join(op, value, to_hex) : to_hex(op, value);
     case COLUMN_YESNO:
         return span_equal_text(value.json, "true") ? "yes" : "no";
     case COLUMN_TIME:
@@ -155,14 +156,26 @@ void print_table(struct op *op, struct view items, const struct column *columns,
     }
 }
 
-void print_pairs(struct op *op, FILE *out, struct view object, const struct column *columns, size_t count)
+static const char *own_or_cell(struct op *op, struct view object, const struct column *column,
+                               const struct own_cell *own, size_t own_count)
+{
+    for (size_t i = 0; i < own_count; i++) {
+        if (strcmp(own[i].path, column->path) == 0) {
+            return own[i].text;
+        }
+    }
+    return cell(op, object, column);
+}
+
+void print_pairs_and(struct op *op, FILE *out, struct view object, const struct column *columns, size_t count,
+                     const struct own_cell *own, size_t own_count)
 {
     size_t widest = 0;
     for (size_t i = 0; i < count; i++) {
         widest = width(columns[i].title) > widest ? width(columns[i].title) : widest;
     }
     for (size_t i = 0; i < count; i++) {
-        const char *text = cell(op, object, &columns[i]);
+        const char *text = own_or_cell(op, object, &columns[i], own, own_count);
         if (text != NULL) {
             (void)fputs("  ", out);
             put_cell(out, columns[i].title, widest + 2);
@@ -170,6 +183,11 @@ void print_pairs(struct op *op, FILE *out, struct view object, const struct colu
             (void)fputc('\n', out);
         }
     }
+}
+
+void print_pairs(struct op *op, FILE *out, struct view object, const struct column *columns, size_t count)
+{
+    print_pairs_and(op, out, object, columns, count, NULL, 0);
 }
 
 void print_json(struct span json)

@@ -4,17 +4,21 @@
 #define LOOK_EVERY_NS (250 * NS_PER_MS)
 #define ANSWER_NS     (200 * NS_PER_MS) /* of the operation's deadline, kept for the answer */
 
-#define COLUMNS                                                                                          \
-    "operation_id, key_id, artifact_type, signature_scheme, principal, request_fingerprint,"             \
-    " command_fingerprint, transparency_destination, state, failure_code, algorithm, digest, signature," \
-    " created_us, ended_us, made_seq FROM svc.codesign_operations "
+#define COLUMNS                                                                                                  \
+    "operation_id, command_id, position, count, mode, key_id, identity_method, artifact_type, digest_algorithm," \
+    " signature_scheme, principal, request_fingerprint, command_fingerprint, transparency_destination, state,"   \
+    " failure_code, resource, algorithm, fulcio_san, fulcio_issuer, digest, signature, spki, chain, created_us," \
+    " ended_us, made_seq FROM svc.codesign_operations "
 
 static const struct sql SQL_OPERATION = { "codesign_operation", "SELECT " COLUMNS "WHERE operation_id = $1", 1 };
+static const struct sql SQL_COMMAND = { "codesign_operations_of",
+                                        "SELECT " COLUMNS "WHERE command_id = $1 ORDER BY position", 1 };
 static const struct sql SQL_OPERATIONS = {
     "codesign_operations",
     "SELECT " COLUMNS "WHERE ($1::text IS NULL OR state = $1) AND ($2::text IS NULL OR key_id = $2)"
-    " AND (made_seq, operation_id) < ($3, $4) ORDER BY made_seq DESC, operation_id DESC LIMIT $5",
-    5,
+    " AND ($3::text IS NULL OR mode = $3) AND (made_seq, operation_id) < ($4, $5)"
+    " ORDER BY made_seq DESC, operation_id DESC LIMIT $6",
+    6,
 };
 
 static struct fault copy_text(struct op *op, const struct rows *rows, size_t row, size_t column, const char **ret_text)
@@ -22,27 +26,49 @@ static struct fault copy_text(struct op *op, const struct rows *rows, size_t row
     return rows_null(rows, row, column) ? OK : arena_text(op->arena, span_text(rows_text(rows, row, column)), ret_text);
 }
 
+static struct fault read_texts(struct op *op, const struct rows *rows, size_t row, struct codesign_operation *made)
+{
+    const char **texts[] = {
+        &made->mode,
+        &made->key_id,
+        &made->identity_method,
+        &made->artifact_type,
+        &made->digest_algorithm,
+        &made->scheme,
+        &made->principal,
+        &made->request_fingerprint,
+        &made->command_fingerprint,
+        &made->destination,
+        &made->state,
+        &made->failure_code,
+        &made->resource,
+        &made->algorithm,
+        &made->san,
+        &made->issuer,
+    };
+    for (size_t i = 0; i < COUNT_OF(texts); i++) {
+        TRY(copy_text(op, rows, row, 4 + i, texts[i]));
+    }
+    return OK;
+}
+
 static struct fault read_row(struct op *op, const struct rows *rows, size_t row,
                              struct codesign_operation *ret_operation)
 {
     struct codesign_operation made = {
-        .created = rows_int(rows, row, 13),
-        .ended = rows_int(rows, row, 14),
-        .made_seq = rows_int(rows, row, 15),
+        .position = rows_int(rows, row, 2),
+        .count = rows_int(rows, row, 3),
+        .created = rows_int(rows, row, 24),
+        .ended = rows_int(rows, row, 25),
+        .made_seq = rows_int(rows, row, 26),
     };
     TRY(uuid_parse(span_text(rows_text(rows, row, 0)), &made.id));
-    TRY(uuid_parse(span_text(rows_text(rows, row, 1)), &made.key_id));
-    TRY(copy_text(op, rows, row, 2, &made.artifact_type));
-    TRY(copy_text(op, rows, row, 3, &made.scheme));
-    TRY(copy_text(op, rows, row, 4, &made.principal));
-    TRY(copy_text(op, rows, row, 5, &made.request_fingerprint));
-    TRY(copy_text(op, rows, row, 6, &made.command_fingerprint));
-    TRY(copy_text(op, rows, row, 7, &made.transparency_destination));
-    TRY(copy_text(op, rows, row, 8, &made.state));
-    TRY(copy_text(op, rows, row, 9, &made.failure_code));
-    TRY(copy_text(op, rows, row, 10, &made.algorithm));
-    TRY(arena_copy(op->arena, rows_bytes(rows, row, 11), &made.digest));
-    TRY(arena_copy(op->arena, rows_bytes(rows, row, 12), &made.signature));
+    TRY(uuid_parse(span_text(rows_text(rows, row, 1)), &made.command_id));
+    TRY(read_texts(op, rows, row, &made));
+    TRY(arena_copy(op->arena, rows_bytes(rows, row, 20), &made.digest));
+    TRY(arena_copy(op->arena, rows_bytes(rows, row, 21), &made.signature));
+    TRY(arena_copy(op->arena, rows_bytes(rows, row, 22), &made.spki));
+    TRY(arena_copy(op->arena, rows_bytes(rows, row, 23), &made.chain));
     *ret_operation = made;
     return OK;
 }
@@ -75,12 +101,20 @@ struct fault codesign_operation_get(struct op *op, struct services *services, st
     return OK;
 }
 
+struct fault codesign_operations_of(struct op *op, struct services *services, struct uuid command_id,
+                                    struct codesign_operation **ret_operations, size_t *ret_count)
+{
+    return query(op, services, &SQL_COMMAND, (struct sql_arg[]){ SQL_TEXT(command_id.text) }, 1, ret_operations,
+                 ret_count);
+}
+
 struct fault codesign_operation_list(struct op *op, struct services *services, const struct codesign_filter *filter,
                                      struct codesign_operation **ret_operations, size_t *ret_count)
 {
     const struct sql_arg args[] = {
         filter->state != NULL ? SQL_TEXT(filter->state) : SQL_NONE,
         filter->key_id != NULL ? SQL_TEXT(filter->key_id) : SQL_NONE,
+        filter->mode != NULL ? SQL_TEXT(filter->mode) : SQL_NONE,
         SQL_INT(filter->before_seq),
         SQL_TEXT(filter->before_id),
         SQL_INT(filter->limit),
@@ -90,7 +124,8 @@ struct fault codesign_operation_list(struct op *op, struct services *services, c
 
 bool codesign_operation_ended(const struct codesign_operation *operation)
 {
-    return strcmp(operation->state, "completed") == 0 || strcmp(operation->state, "failed") == 0;
+    return strcmp(operation->state, "completed") == 0 || strcmp(operation->state, "failed") == 0 ||
+           strcmp(operation->state, "refused") == 0;
 }
 
 static struct fault not_in_time(struct op *op, struct uuid id, enum fault_code met)

@@ -1,7 +1,10 @@
 #include "api/codesign/internal.h"
 
 #include "api/page.h"
+#include "appliance/base/failpoint.h"
 #include "appliance/base/secret.h"
+
+#include <stdio.h>
 
 #define ANSWER_MAX ((size_t)1 << 20)
 
@@ -14,61 +17,53 @@ static struct fault check_enabled(struct request *request)
     return OK;
 }
 
+static struct fault preview(struct request *request, enum codesign_form form)
+{
+    struct codesign_plan plan;
+    TRY(check_enabled(request));
+    TRY(codesign_plan_make(request, form, &plan));
+    return answer_preview(request, form, &plan);
+}
+
 struct fault route_preview(struct request *request)
 {
-    CLEANUP(buf_free) struct buf answer = BUF_INIT(ANSWER_MAX);
-    struct codesign_plan plan;
-    struct jout jout;
-    TRY(check_enabled(request));
-    TRY(codesign_plan_make(request, request->body, &plan));
-    jout_init(&jout, &answer);
-    jout_object(&jout);
-    jout_key_text(&jout, "request_fingerprint", plan.request_fingerprint);
-    jout_key_text(&jout, "configuration_fingerprint", plan.configuration_fingerprint);
-    jout_key_text(&jout, "key_id", plan.request.key_id.text);
-    jout_key_text(&jout, "key_state", plan.key.state);
-    jout_key_text(&jout, "algorithm", key_algorithm_text(plan.key.algorithm));
-    jout_key_text(&jout, "hash_algorithm", "sha256");
-    jout_key_text(&jout, "signature_scheme", codesign_scheme_text(plan.request.scheme));
-    jout_key_text(&jout, "artifact_type", plan.request.artifact_type);
-    jout_key_base64(&jout, "digest", plan.request.digest);
-    jout_key_text(&jout, "principal", plan.request.principal);
-    jout_key(&jout, "approval");
-    jout_object(&jout);
-    jout_key_bool(&jout, "required", false);
-    jout_object_end(&jout);
-    jout_key_text(&jout, "transparency_destination", CODESIGN_TRANSPARENCY);
-    jout_object_end(&jout);
-    TRY(jout_end(&jout));
-    return response_json(request, 0, &answer);
+    return preview(request, FORM_SIGN);
+}
+
+struct fault route_batch_preview(struct request *request)
+{
+    return preview(request, FORM_BATCH);
+}
+
+struct fault route_keyless_preview(struct request *request)
+{
+    return preview(request, FORM_KEYLESS);
 }
 
 /* An operation of this command id that is another request: the Idempotency-Key was used for that one. */
-static struct fault same_request(struct request *request, const struct codesign_operation *operation)
+static struct fault same_request(struct request *request, enum codesign_form form,
+                                 const struct codesign_operation *operation)
 {
     struct op *op = request->op;
     const struct codesign_body *body = request->body;
     enum sign_scheme scheme = codesign_scheme_parse(operation->scheme);
-    const struct codesign_command command = {
-        .operation_id = op->command_id,
-        .tenant = op->tenant,
-        .request = { .artifact_type = body->artifact_type,
-                     .digest = body->digest,
-                     .principal = op->principal.subject,
-                     .key_id = operation->key_id,
-                     .scheme = scheme },
-    };
+    struct codesign_command command = { .id = op->command_id, .tenant = op->tenant };
     char fingerprint[FINGERPRINT_LEN + 1];
+    TRY(codesign_request_read(op, form, body, &command.request));
+    command.request.scheme = scheme;
+    bool same = body->signature_scheme == NULL || codesign_scheme_parse(body->signature_scheme) == scheme;
+    if (form != FORM_KEYLESS) {
+        same = same && operation->key_id != NULL && strcmp(operation->key_id, body->key_id) == 0 &&
+               !FAULTED(uuid_parse(span_text(body->key_id), &command.request.key_id));
+    }
     TRY(codesign_command_fingerprint(&command, secret_span(request->services->fingerprint_key), fingerprint));
-    bool same = strcmp(operation->key_id.text, body->key_id) == 0 &&
-                (body->signature_scheme == NULL || codesign_scheme_parse(body->signature_scheme) == scheme) &&
-                secret_equal(span_text(operation->command_fingerprint), span_text(fingerprint)) &&
-                secret_equal(span_text(operation->request_fingerprint), span_text(body->preview_fingerprint));
+    same = same && secret_equal(span_text(operation->command_fingerprint), span_text(fingerprint)) &&
+           secret_equal(span_text(operation->request_fingerprint), span_text(body->preview_fingerprint));
     return same ? OK : op_fail(op, FAULT(IDEMPOTENCY_KEY_REUSED), "this Idempotency-Key belongs to another signing");
 }
 
 /* True when an earlier run of this command was accepted. */
-static struct fault find_earlier(struct request *request, bool *ret_found)
+static struct fault find_earlier(struct request *request, enum codesign_form form, bool *ret_found)
 {
     struct codesign_operation operation;
     struct fault found = codesign_operation_get(request->op, request->services, request->op->command_id, &operation);
@@ -77,85 +72,87 @@ static struct fault find_earlier(struct request *request, bool *ret_found)
         return OK;
     }
     TRY(found);
-    return same_request(request, &operation);
+    return same_request(request, form, &operation);
 }
 
-static struct fault decide(struct request *request)
+static struct fault decide(struct request *request, enum codesign_form form)
 {
     const struct codesign_body *body = request->body;
     struct codesign_plan plan;
-    TRY(codesign_plan_make(request, body, &plan));
+    TRY(codesign_plan_make(request, form, &plan));
     if (!secret_equal(span_text(plan.request_fingerprint), span_text(body->preview_fingerprint))) {
         return op_fail_field(request->op, FAULT(PREVIEW_CHANGED), "/preview_fingerprint",
-                             "digest, artifact type, caller, key or configuration are not those of the preview: make a "
-                             "new preview, and sign with its request_fingerprint and a new Idempotency-Key");
+                             "digest, artifact type, caller, key, identity proof, policy or configuration are not "
+                             "those of the preview: make a new preview, and sign with its request_fingerprint and a "
+                             "new Idempotency-Key");
     }
-    return codesign_accept(request->op, request->services, &plan);
+    TRY(codesign_accept(request->op, request->services, &plan));
+    FAILPOINT("codesign.after_append");
+    return OK;
 }
 
 /* Appends the command unless an earlier run of it did. A refusal is looked at twice: the earlier run may be in the log
  * and not yet in the read model, and then it stands. */
-static struct fault accept_once(struct request *request)
+static struct fault accept_once(struct request *request, enum codesign_form form)
 {
     struct op *op = request->op;
     bool found = false;
-    TRY(find_earlier(request, &found));
+    TRY(find_earlier(request, form, &found));
     if (found) {
         return OK;
     }
-    struct fault decided = decide(request);
+    struct fault decided = decide(request, form);
     if (!FAULTED(decided) || fault_row(decided.code)->retry == FAULT_RETRY_LATER) {
         return decided;
     }
     struct fault_note note = op->note;
     op->note = (struct fault_note){ 0 };
     TRY(projector_catch_up(op, request->services->projector));
-    TRY(find_earlier(request, &found));
+    TRY(find_earlier(request, form, &found));
     op->note = note;
     return found ? OK : decided;
 }
 
-static const char *signature_encoding(const char *scheme)
+static enum fault_code code_of(const char *text)
 {
-    return strcmp(scheme, "ecdsa") == 0 ? "ecdsa-der" : scheme;
+    size_t count = 0;
+    const struct fault_row *rows = fault_rows(&count);
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(rows[i].text, text) == 0) {
+            return rows[i].code;
+        }
+    }
+    return FAULT_INTERNAL;
 }
 
-static struct fault print_signed(struct request *request, const struct codesign_operation *operation, struct buf *out)
+static struct fault refused(struct op *op, const struct codesign_operation *operation)
 {
-    struct managed_key key;
-    struct jout jout;
-    TRY(keys_get(request->op, request->services, operation->key_id, &key));
-    jout_init(&jout, out);
-    jout_object(&jout);
-    jout_key_text(&jout, "operation_id", operation->id.text);
-    jout_key_text(&jout, "key_id", operation->key_id.text);
-    jout_key_text(&jout, "algorithm", operation->algorithm);
-    jout_key_text(&jout, "hash_algorithm", "sha256");
-    jout_key_text(&jout, "signature_encoding", signature_encoding(operation->scheme));
-    jout_key_base64(&jout, "signature", operation->signature);
-    jout_key_base64(&jout, "public_key_der", key.spki);
-    if (key.chain_count > 0) {
-        jout_key(&jout, "certificate_chain");
-        jout_array(&jout);
-        for (size_t i = 0; i < key.chain_count; i++) {
-            jout_base64(&jout, key.chain[i]);
-        }
-        jout_array_end(&jout);
+    struct fault fault = { code_of(operation->failure_code) };
+    if (fault.code == FAULT_APPROVAL_REQUIRED) {
+        fault = op_fail(op, fault,
+                        "nothing was signed: somebody else who holds certs:issue has to approve the resource; then "
+                        "repeat the request with a new Idempotency-Key");
+    } else {
+        fault = op_fail(op, fault, "nothing was signed: operation %s was refused with %s", operation->id.text,
+                        operation->failure_code);
     }
-    jout_key_text(&jout, "artifact_type", operation->artifact_type);
-    jout_key_text(&jout, "transparency_destination", operation->transparency_destination);
-    jout_object_end(&jout);
-    return jout_end(&jout);
+    if (operation->resource != NULL) {
+        (void)snprintf(op->note.resource, sizeof(op->note.resource), "%s", operation->resource);
+    }
+    return fault;
 }
 
 /* What the caller can do something about keeps its own code; all else is a failed signing, whose closed code is told in
  * words. One that would say "later" is over all the same: the tries are used up. */
-static struct fault failed(struct op *op, const struct codesign_operation *operation)
+static struct fault ended_badly(struct op *op, const struct codesign_operation *operation)
 {
     static const enum fault_code own[] = { FAULT_KEY_NOT_FOUND, FAULT_KEY_STATE, FAULT_TOKEN_MECHANISM };
+    if (strcmp(operation->state, "refused") == 0) {
+        return refused(op, operation);
+    }
     struct fault fault = FAULT(CODESIGN_FAILED);
     for (size_t i = 0; i < COUNT_OF(own); i++) {
-        if (strcmp(fault_row(own[i])->text, operation->failure_code) == 0) {
+        if (own[i] == code_of(operation->failure_code)) {
             fault.code = own[i];
         }
     }
@@ -165,51 +162,37 @@ static struct fault failed(struct op *op, const struct codesign_operation *opera
         operation->failure_code);
 }
 
-struct fault route_sign(struct request *request)
+static struct fault execute(struct request *request, enum codesign_form form)
 {
-    CLEANUP(buf_free) struct buf answer = BUF_INIT(ANSWER_MAX);
     CLEANUP(codesign_waiter_leave) struct codesign_waiter waiter;
     struct codesign_operation operation;
     codesign_waiter_enter(&waiter, request->op->command_id);
     TRY(check_enabled(request));
-    TRY(accept_once(request));
+    TRY(accept_once(request, form));
     TRY(codesign_await(request->op, request->services, &waiter, &operation));
     if (strcmp(operation.state, "completed") != 0) {
-        return failed(request->op, &operation);
+        return ended_badly(request->op, &operation);
     }
-    TRY(print_signed(request, &operation, &answer));
-    return response_json(request, 0, &answer);
+    return answer_signed(request, form, &operation);
 }
 
-static void print_operation(struct jout *jout, const struct codesign_operation *operation)
+struct fault route_sign(struct request *request)
 {
-    jout_object(jout);
-    jout_key_text(jout, "operation_id", operation->id.text);
-    jout_key_text(jout, "state", operation->state);
-    if (operation->failure_code != NULL) {
-        jout_key_text(jout, "failure_code", operation->failure_code);
-    }
-    jout_key_text(jout, "key_id", operation->key_id.text);
-    jout_key_text(jout, "artifact_type", operation->artifact_type);
-    jout_key_text(jout, "principal", operation->principal);
-    jout_key_text(jout, "transparency_destination", operation->transparency_destination);
-    jout_key_time(jout, "created_at", operation->created);
-    if (codesign_operation_ended(operation)) {
-        jout_key_time(jout, "ended_at", operation->ended);
-    }
-    if (operation->signature.len > 0) {
-        jout_key_base64(jout, "digest", operation->digest);
-        jout_key_text(jout, "hash_algorithm", "sha256");
-        jout_key_text(jout, "algorithm", operation->algorithm);
-        jout_key_text(jout, "signature_encoding", signature_encoding(operation->scheme));
-        jout_key_base64(jout, "signature", operation->signature);
-    }
-    jout_object_end(jout);
+    return execute(request, FORM_SIGN);
+}
+
+struct fault route_batch(struct request *request)
+{
+    return execute(request, FORM_BATCH);
+}
+
+struct fault route_keyless(struct request *request)
+{
+    return execute(request, FORM_KEYLESS);
 }
 
 struct fault route_operation_get(struct request *request)
 {
-    CLEANUP(buf_free) struct buf answer = BUF_INIT(ANSWER_MAX);
     struct codesign_operation operation;
     struct uuid id;
     struct fault fault = uuid_parse(span_text(request_path(request, "id")), &id);
@@ -222,19 +205,16 @@ struct fault route_operation_get(struct request *request)
                        "GET /api/v1/code-signing/operations");
     }
     TRY(fault);
-    struct jout jout;
-    jout_init(&jout, &answer);
-    print_operation(&jout, &operation);
-    TRY(jout_end(&jout));
-    return response_json(request, 0, &answer);
+    return answer_operation(request, &operation);
 }
 
 static struct fault read_filter(struct request *request, const struct page *page, struct codesign_filter *ret_filter)
 {
-    static const char *const states[] = { "commanded", "signed", "completed", "failed" };
+    static const char *const states[] = { "commanded", "refused", "signed", "completed", "failed" };
     struct codesign_filter filter = {
         .state = request_query(request, "state"),
         .key_id = request_query(request, "key_id"),
+        .mode = request_query(request, "mode"),
         .before_seq = page->number,
         .before_id = page->id,
         .limit = page->limit + 1,
@@ -245,7 +225,10 @@ static struct fault read_filter(struct request *request, const struct page *page
     }
     if (!known) {
         return op_fail_field(request->op, FAULT(QUERY), "state",
-                             "state must be commanded, signed, completed or failed");
+                             "state must be commanded, refused, signed, completed or failed");
+    }
+    if (filter.mode != NULL && strcmp(filter.mode, "key") != 0 && strcmp(filter.mode, "keyless") != 0) {
+        return op_fail_field(request->op, FAULT(QUERY), "mode", "mode must be key or keyless");
     }
     *ret_filter = filter;
     return OK;
@@ -270,7 +253,7 @@ struct fault route_operation_list(struct request *request)
     jout_key(&jout, "items");
     jout_array(&jout);
     for (size_t i = 0; i < shown; i++) {
-        print_operation(&jout, &operations[i]);
+        answer_operation_row(&jout, &operations[i]);
     }
     TRY(page_end(request, &jout, more, more ? operations[shown - 1].made_seq : 0,
                  more ? operations[shown - 1].id.text : ""));

@@ -199,25 +199,34 @@ struct fault keys_ensure(struct op *op, struct services *services, enum key_purp
     return keys_newest(op, services, purpose, name, ret_key);
 }
 
-struct fault keys_set_chain(struct op *op, struct services *services, const struct managed_key *key,
-                            const struct span *chain, size_t count)
+struct fault key_certified_data(const struct managed_key *key, const struct span *chain, size_t count,
+                                const char *command_id, struct buf *data)
 {
-    REQUIRE(count >= 1 && count <= KEY_CHAIN_CERTS_MAX, BAD_ARGUMENT);
     CLEANUP(buf_free) struct buf whole = BUF_INIT(KEY_CHAIN_MAX);
     for (size_t i = 0; i < count; i++) {
         TRY(buf_put(&whole, chain[i]));
     }
-    struct sha256 digest;
-    TRY(sha256_of(buf_span(&whole), &digest));
-    char seed[2 * SHA256_LEN + 1];
-    hex_text(SPAN_ARRAY(digest.at), seed, sizeof(seed));
-    CLEANUP(buf_free) struct buf data = BUF_INIT((size_t)2 * KEY_CHAIN_MAX);
     struct jout jout;
-    jout_init(&jout, &data);
+    jout_init(&jout, data);
     jout_object(&jout);
     jout_key_text(&jout, "key_id", key->ref.id.text);
     jout_key_base64(&jout, "certificate_chain", buf_span(&whole));
+    if (command_id != NULL) {
+        jout_key_text(&jout, "command_id", command_id);
+    }
     jout_object_end(&jout);
-    TRY(jout_end(&jout));
+    return jout_end(&jout);
+}
+
+struct fault keys_set_chain(struct op *op, struct services *services, const struct managed_key *key,
+                            const struct span *chain, size_t count)
+{
+    REQUIRE(count >= 1 && count <= KEY_CHAIN_CERTS_MAX, BAD_ARGUMENT);
+    struct sha256 digest;
+    TRY(sha256_of_parts(chain, count, &digest));
+    char seed[2 * SHA256_LEN + 1];
+    hex_text(SPAN_ARRAY(digest.at), seed, sizeof(seed));
+    CLEANUP(buf_free) struct buf data = BUF_INIT((size_t)2 * KEY_CHAIN_MAX);
+    TRY(key_certified_data(key, chain, count, NULL, &data));
     return key_append_one(op, services, "key.certified", seed, key->ref.id, &data);
 }

@@ -12,6 +12,14 @@ static const struct jin_field transition_fields[] = {
     JIN_TEXT(struct key_transition_body, reason, JIN_REQUIRED, 1, 256),
     JIN_INT(struct key_transition_body, expected_version, JIN_REQUIRED, 1, INT32_MAX),
 };
+static const struct jin_field csr_fields[] = {
+    JIN_TEXT(struct key_csr_body, subject, JIN_REQUIRED, 1, KEY_SUBJECT_MAX),
+    JIN_TEXT(struct key_csr_body, email, JIN_OPTIONAL, 3, KEY_EMAIL_MAX),
+};
+static const struct jin_field certificates_fields[] = {
+    JIN_RAW(struct key_certificates_body, certificate_chain, JIN_REQUIRED, 2, 2 * KEY_CHAIN_MAX),
+    JIN_INT(struct key_certificates_body, expected_version, JIN_REQUIRED, 1, INT32_MAX),
+};
 static const char *const list_query[] = { "purpose", "state", "limit", "cursor", NULL };
 
 static const struct answer_field key_answer[] = {
@@ -27,6 +35,10 @@ static const struct answer_field key_answer[] = {
     { "certificate_chain", "array", "Base64 DER certificates, leaf first." },
     { "created_at", "string", "RFC 3339." },
     { "created_by", "string", "Subject." },
+};
+static const struct answer_field csr_answer[] = {
+    { "csr_pem", "string", "PKCS#10 certificate request, signed by the key." },
+    { "csr_der", "string", "Base64 of the same as DER." },
 };
 static const struct answer_field list_answer[] = {
     { "items", "array", "Keys, newest first." },
@@ -93,12 +105,49 @@ static const struct route routes[] = {
         .handler = route_key_transition,
         .doc = "Destroy a key for ever: it signs no more at once, and is then erased from the token.",
     },
+    {
+        .name = "keys.csr",
+        .method = ROUTE_POST,
+        .path = "/api/v1/keys/{id}/csr",
+        .permission = PERMISSION_KEYS_ADMIN,
+        .flags = ROUTE_MUTATION,
+        .bulkhead = BULKHEAD_API,
+        .body_max = 16384,
+        .body = csr_fields,
+        .body_count = COUNT_OF(csr_fields),
+        .body_size = sizeof(struct key_csr_body),
+        .answer = csr_answer,
+        .answer_count = COUNT_OF(csr_answer),
+        .success_status = 200,
+        .handler = route_key_csr,
+        .doc =
+            "Make a certificate request (PKCS#10) for a code-signing key; subject as in RFC 4514, CN=Release,O=Acme.",
+    },
+    {
+        .name = "keys.certificates",
+        .method = ROUTE_POST,
+        .path = "/api/v1/keys/{id}/certificates",
+        .permission = PERMISSION_KEYS_ADMIN,
+        .flags = ROUTE_MUTATION,
+        .bulkhead = BULKHEAD_API,
+        .body_max = (size_t)4 * KEY_CHAIN_MAX,
+        .body = certificates_fields,
+        .body_count = COUNT_OF(certificates_fields),
+        .body_size = sizeof(struct key_certificates_body),
+        .answer = key_answer,
+        .answer_count = COUNT_OF(key_answer),
+        .success_status = 200,
+        .handler = route_key_certificates,
+        .doc =
+            "Give a code-signing key its certificate chain: base64 DER, leaf first, 1 to 8; the former one is replaced.",
+    },
 };
 
 static const struct event_row events[] = {
     { "key.generated", 1, project_key_generated,
       "A key was made in the token; its public half is kept here for ever." },
     { "key.certified", 1, project_key_certified, "A key got its certificate chain." },
+    { "key.csr_signed", 1, project_key_csr_signed, "A key signed a certificate request for itself." },
     { "key.destroyed", 1, project_key_destroyed, "A key signs no more; its erasure from the token is queued." },
     { "key.erased", 1, project_key_erased, "The token has confirmed that the key's object is gone." },
 };

@@ -4,15 +4,15 @@
 
 #define PEM_LINE 64
 
-struct fault key_public_pem(struct span spki, struct buf *out)
+struct fault key_pem(const char *label, struct span der, struct buf *out)
 {
-    CLEANUP(buf_free) struct buf text = BUF_INIT(SPKI_MAX * 2);
-    TRY(base64_encode(spki, &text));
-    TRY(buf_text(out, "-----BEGIN PUBLIC KEY-----\n"));
+    CLEANUP(buf_free) struct buf text = BUF_INIT(der.len * 2 + 4);
+    TRY(base64_encode(der, &text));
+    TRY(buf_printf(out, "-----BEGIN %s-----\n", label));
     for (size_t at = 0; at < text.len; at += PEM_LINE) {
         size_t len = text.len - at < PEM_LINE ? text.len - at : PEM_LINE;
         TRY(buf_put(out, span_of(text.at + at, len)));
         TRY(buf_text(out, "\n"));
     }
-    return buf_text(out, "-----END PUBLIC KEY-----\n");
+    return buf_printf(out, "-----END %s-----\n", label);
 }

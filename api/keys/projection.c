@@ -8,8 +8,8 @@ static const struct sql SQL_GENERATED = {
 };
 static const struct sql SQL_CERTIFIED = {
     "keys_certified",
-    "UPDATE svc.managed_keys SET chain = $2, version = version + 1 WHERE key_id = $1",
-    2,
+    "UPDATE svc.managed_keys SET chain = $2, certify_command = $3, version = version + 1 WHERE key_id = $1",
+    3,
 };
 static const struct sql SQL_DESTROYED = {
     "keys_destroyed",
@@ -24,9 +24,9 @@ static const struct sql SQL_ERASED = {
 };
 
 struct key_data {
-    const char *key_id, *purpose, *algorithm, *name, *reason, *command_id;
+    const char *key_id, *purpose, *algorithm, *name, *reason, *command_id, *subject;
     bool system;
-    struct span public_key_der, certificate_chain;
+    struct span public_key_der, certificate_chain, csr_sha256;
 };
 static const struct jin_field generated_fields[] = {
     JIN_TEXT(struct key_data, key_id, JIN_REQUIRED, 36, 36),
@@ -39,6 +39,12 @@ static const struct jin_field generated_fields[] = {
 static const struct jin_field certified_fields[] = {
     JIN_TEXT(struct key_data, key_id, JIN_REQUIRED, 36, 36),
     JIN_BASE64(struct key_data, certificate_chain, JIN_REQUIRED, 1, KEY_CHAIN_MAX),
+    JIN_TEXT(struct key_data, command_id, JIN_OPTIONAL, 36, 36), /* of the user's command, where there was one */
+};
+static const struct jin_field csr_signed_fields[] = {
+    JIN_TEXT(struct key_data, key_id, JIN_REQUIRED, 36, 36),
+    JIN_TEXT(struct key_data, subject, JIN_REQUIRED, 1, KEY_SUBJECT_MAX),
+    JIN_HEX(struct key_data, csr_sha256, JIN_REQUIRED, SHA256_LEN, SHA256_LEN),
 };
 static const struct jin_field destroyed_fields[] = {
     JIN_TEXT(struct key_data, key_id, JIN_REQUIRED, 36, 36),
@@ -66,8 +72,16 @@ struct fault project_key_certified(struct projection *projection, const struct e
 {
     struct key_data data = { 0 };
     TRY(jin_decode(projection_op(projection), event->data, certified_fields, COUNT_OF(certified_fields), &data));
-    const struct sql_arg args[] = { SQL_TEXT(data.key_id), SQL_BYTES(data.certificate_chain) };
+    const struct sql_arg args[] = { SQL_TEXT(data.key_id), SQL_BYTES(data.certificate_chain),
+                                    data.command_id != NULL ? SQL_TEXT(data.command_id) : SQL_NONE };
     return tx_queue(projection_tx(projection), &SQL_CERTIFIED, args, COUNT_OF(args));
+}
+
+/* For the audit alone: a request changes nothing of the key, its version neither. */
+struct fault project_key_csr_signed(struct projection *projection, const struct event_view *event)
+{
+    struct key_data data = { 0 };
+    return jin_decode(projection_op(projection), event->data, csr_signed_fields, COUNT_OF(csr_signed_fields), &data);
 }
 
 static struct fault queue_erasure(struct projection *projection, const struct key_data *data)

@@ -34,6 +34,11 @@ static const struct sql SQL_DESTROY_COMMAND = {
     "SELECT coalesce(destroy_command, '') FROM svc.managed_keys WHERE key_id = $1",
     1,
 };
+static const struct sql SQL_CERTIFY_COMMAND = {
+    "keys_certify_command",
+    "SELECT coalesce(certify_command, '') FROM svc.managed_keys WHERE key_id = $1",
+    1,
+};
 
 /* Certificates stand one behind the other; each tells its own length. */
 static struct fault split_chain(struct op *op, struct span chain, struct managed_key *key)
@@ -156,14 +161,25 @@ struct fault key_name_taken(struct op *op, struct services *services, const char
     return OK;
 }
 
-struct fault key_destroy_command(struct op *op, struct services *services, struct uuid id, const char **ret_command)
+static struct fault command_of(struct op *op, struct services *services, const struct sql *sql, struct uuid id,
+                               const char **ret_command)
 {
     CLEANUP(tx_rollbackp) struct tx *tx = NULL;
     CLEANUP(rows_freep) struct rows *rows = NULL;
     TRY(tx_begin(op, services->store, STORE_REQUEST, &tx));
-    TRY(tx_query(tx, &SQL_DESTROY_COMMAND, (struct sql_arg[]){ SQL_TEXT(id.text) }, 1, &rows));
+    TRY(tx_query(tx, sql, (struct sql_arg[]){ SQL_TEXT(id.text) }, 1, &rows));
     REQUIRE(rows_count(rows) == 1, KEY_NOT_FOUND);
     return arena_text(op->arena, span_text(rows_text(rows, 0, 0)), ret_command);
+}
+
+struct fault key_destroy_command(struct op *op, struct services *services, struct uuid id, const char **ret_command)
+{
+    return command_of(op, services, &SQL_DESTROY_COMMAND, id, ret_command);
+}
+
+struct fault key_certify_command(struct op *op, struct services *services, struct uuid id, const char **ret_command)
+{
+    return command_of(op, services, &SQL_CERTIFY_COMMAND, id, ret_command);
 }
 
 struct fault key_lane_last(struct op *op, struct services *services, uint64_t *ret_seq)

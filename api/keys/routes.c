@@ -15,7 +15,7 @@ static struct fault print_key(struct jout *jout, const struct managed_key *key)
     jout_key_int(jout, "version", key->version);
     jout_key_bool(jout, "system", key->system);
     if (key->spki.len > 0) { /* a secret key has none */
-        TRY(key_public_pem(key->spki, &pem));
+        TRY(key_pem("PUBLIC KEY", key->spki, &pem));
         jout_key_base64(jout, "public_key_der", key->spki);
         jout_key(jout, "public_key_pem");
         jout_span_text(jout, buf_span(&pem));
@@ -37,7 +37,7 @@ static struct fault print_key(struct jout *jout, const struct managed_key *key)
     return OK;
 }
 
-static struct fault answer_key(struct request *request, const struct managed_key *key)
+struct fault route_key_answer(struct request *request, const struct managed_key *key)
 {
     CLEANUP(buf_free) struct buf out = BUF_INIT((size_t)1 << 20);
     struct jout jout;
@@ -47,7 +47,7 @@ static struct fault answer_key(struct request *request, const struct managed_key
     return response_json(request, 0, &out);
 }
 
-static struct fault path_id(struct request *request, struct uuid *ret_id)
+struct fault route_key_id(struct request *request, struct uuid *ret_id)
 {
     if (FAULTED(uuid_parse(span_text(request_path(request, "id")), ret_id))) {
         return op_fail(request->op, FAULT(KEY_NOT_FOUND), "no such key: list the keys with GET /api/v1/keys");
@@ -71,16 +71,16 @@ struct fault route_key_create(struct request *request)
     }
     struct managed_key key;
     TRY(key_create(request->op, request->services, &create, &key));
-    return answer_key(request, &key);
+    return route_key_answer(request, &key);
 }
 
 struct fault route_key_get(struct request *request)
 {
     struct uuid id;
     struct managed_key key;
-    TRY(path_id(request, &id));
+    TRY(route_key_id(request, &id));
     TRY(keys_get(request->op, request->services, id, &key));
-    return answer_key(request, &key);
+    return route_key_answer(request, &key);
 }
 
 struct fault route_key_transition(struct request *request)
@@ -88,13 +88,13 @@ struct fault route_key_transition(struct request *request)
     const struct key_transition_body *body = request->body;
     struct uuid id;
     struct managed_key key;
-    TRY(path_id(request, &id));
+    TRY(route_key_id(request, &id));
     if (strcmp(body->to, "destroyed") != 0) {
         return op_fail_field(request->op, FAULT(JSON_FIELD), "/to",
                              "/to: the only transition of a key is to destroyed");
     }
     TRY(key_destroy(request->op, request->services, id, body->reason, body->expected_version, &key));
-    return answer_key(request, &key);
+    return route_key_answer(request, &key);
 }
 
 /* A filter that names nothing known would silently show nothing: refused instead. */

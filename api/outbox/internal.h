@@ -10,6 +10,7 @@
 #define OUTBOX_PAIRS_MAX   256u
 #define DESTINATIONS_MAX   64u
 #define LEASE_GRACE_US     (10 * US_PER_S)
+#define GATHER_NS          (20 * NS_PER_MS) /* outbound: between two leases that a wake asks for */
 
 /* A leased row. Owned by the outbox from lease to outcome. */
 struct job {
@@ -35,9 +36,12 @@ enum outcome { OUTCOME_DELIVERED, OUTCOME_RETRY, OUTCOME_DEAD, OUTCOME_GIVE_BACK
 
 struct outbox {
     struct outbox_config config;
-    const struct outbox_row *rows[DESTINATIONS_MAX];
+    const struct outbox_row *rows[DESTINATIONS_MAX]; /* of this outbox alone */
     size_t row_count;
-    struct uuid worker_id; /* of this process */
+    struct buf destinations; /* theirs, with commas between */
+    unsigned tenant_most;    /* in flight for one tenant, whatever its rows allow; 0 = all */
+    struct uuid worker_id;   /* of this outbox in this process */
+    atomic_bool stop_told;   /* the same as `stopping`, for handlers */
     pthread_t threads[OUTBOX_THREADS_MAX];
     unsigned thread_count;
 
@@ -50,6 +54,7 @@ struct outbox {
     struct pair flights[OUTBOX_THREADS_MAX]; /* leased: destination, tenant, how many */
     struct pair cursor;                      /* the pair that was served last */
     mono_ns poll_due, sweep_due;
+    mono_ns leased; /* when the last lease began */
 };
 
 /* lease.c: everything that is SQL. */

@@ -4,30 +4,28 @@
 #include "appliance/base/alloc.h"
 
 #define NOW_US "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
-/* The next pair with a pending row behind (d, t): one step in the index, however many rows a pair has. */
-#define PAIR_AFTER(d, t)                                                            \
-    "SELECT o.destination, o.tenant_id FROM svc.outbox o WHERE o.state = 'pending'" \
-    " AND (o.destination, o.tenant_id) > (" d ", " t ") ORDER BY o.destination, o.tenant_id LIMIT 1"
+/* The next pair with a pending row behind (d, t), among the destinations of $3: a step in the index for each of these,
+ * however many rows a pair has. */
+#define PAIR_AFTER(d, t)                                                                                          \
+    "SELECT w.destination, x.tenant_id FROM unnest(string_to_array($3, ',')) AS w (destination)"                  \
+    " CROSS JOIN LATERAL (SELECT o.tenant_id FROM svc.outbox o WHERE o.state = 'pending'"                         \
+    " AND o.destination = w.destination AND o.tenant_id > CASE WHEN w.destination > " d " THEN '' ELSE " t " END" \
+    " ORDER BY o.tenant_id LIMIT 1) x WHERE w.destination >= " d " ORDER BY w.destination LIMIT 1"
 #define LIST_MAX ((size_t)64 << 10)
 
 static const struct sql SQL_ASYNC = { "outbox_async", "SELECT set_config('synchronous_commit', 'off', true)", 0 };
+/* clang-format off */
 static const struct sql SQL_PAIRS = {
     "outbox_pairs",
-    "WITH RECURSIVE behind AS ((" PAIR_AFTER(
-        "$1", "$2") ") UNION ALL SELECT n.destination, n.tenant_id"
-                    " FROM behind b CROSS JOIN LATERAL (" PAIR_AFTER(
-                        "b.destination",
-                        "b.tenant_id") ") n),"
-                                       " every AS ((" PAIR_AFTER(
-                                           "''", "''") ") UNION ALL SELECT n.destination, n.tenant_id"
-                                                       " FROM every e CROSS JOIN LATERAL (" PAIR_AFTER(
-                                                           "e.destination",
-                                                           "e.tenant_id") ") n)"
-                                                                          " (SELECT destination, tenant_id FROM behind "
-                                                                          "LIMIT 256) UNION ALL (SELECT destination, "
-                                                                          "tenant_id FROM every LIMIT 256)",
-    2,
+    "WITH RECURSIVE behind AS ((" PAIR_AFTER("$1", "$2") ") UNION ALL SELECT n.destination, n.tenant_id"
+    " FROM behind b CROSS JOIN LATERAL (" PAIR_AFTER("b.destination", "b.tenant_id") ") n),"
+    " every AS ((" PAIR_AFTER("''", "''") ") UNION ALL SELECT n.destination, n.tenant_id"
+    " FROM every e CROSS JOIN LATERAL (" PAIR_AFTER("e.destination", "e.tenant_id") ") n)"
+    " (SELECT destination, tenant_id FROM behind LIMIT 256)"
+    " UNION ALL (SELECT destination, tenant_id FROM every LIMIT 256)",
+    3,
 };
+/* clang-format on */
 static const struct sql SQL_TAKE = {
     "outbox_take",
     "WITH picked AS MATERIALIZED (SELECT x.id, w.lease FROM unnest(string_to_array($1, ','), string_to_array($2, ','),"
@@ -115,13 +113,14 @@ struct fault lease_pairs(struct tx *tx, const struct outbox *outbox, const struc
 {
     CLEANUP(rows_freep) struct rows *rows = NULL;
     const char *destination = cursor->row != NULL ? cursor->row->destination : "";
-    struct sql_arg args[] = { SQL_TEXT(destination), SQL_TEXT(cursor->tenant.text) };
+    struct sql_arg args[] = { SQL_TEXT(destination), SQL_TEXT(cursor->tenant.text),
+                              SQL_SPAN(buf_span(&outbox->destinations)) };
     size_t count = 0;
     TRY(tx_query(tx, &SQL_PAIRS, args, COUNT_OF(args), &rows));
     for (size_t i = 0; i < rows_count(rows) && count < OUTBOX_PAIRS_MAX; i++) {
         const struct outbox_row *row = row_of(outbox, rows_text(rows, i, 0));
         if (row == NULL || listed(ret_pairs, count, row, rows_text(rows, i, 1))) {
-            continue; /* of another version's making, or met already */
+            continue; /* met already */
         }
         ret_pairs[count] = (struct pair){ .row = row };
         TRY(tenant_id_parse(span_text(rows_text(rows, i, 1)), &ret_pairs[count].tenant));

@@ -2,19 +2,30 @@
 
 #include "appliance/base/alloc.h"
 
-static void list_rows(struct outbox *outbox)
+#define TENANT_SPARES 8u /* one thread in so many is kept from a tenant that would take them all */
+
+static struct fault list_row(struct outbox *outbox, const struct outbox_row *row)
+{
+    BUG_IF(outbox->row_count == DESTINATIONS_MAX || row->deadline_ms <= 0 || row->attempts == 0);
+    for (size_t i = 0; i < outbox->row_count; i++) {
+        BUG_IF(strcmp(outbox->rows[i]->destination, row->destination) == 0); /* one handler a destination */
+    }
+    TRY(buf_printf(&outbox->destinations, "%s%s", outbox->row_count > 0 ? "," : "", row->destination));
+    outbox->rows[outbox->row_count++] = row;
+    return OK;
+}
+
+static struct fault list_rows(struct outbox *outbox)
 {
     const struct outbox_config *config = &outbox->config;
     for (size_t i = 0; i < config->table_count; i++) {
         for (size_t j = 0; j < config->counts[i]; j++) {
-            const struct outbox_row *row = &config->tables[i][j];
-            BUG_IF(outbox->row_count == DESTINATIONS_MAX || row->deadline_ms <= 0 || row->attempts == 0);
-            for (size_t k = 0; k < outbox->row_count; k++) {
-                BUG_IF(strcmp(outbox->rows[k]->destination, row->destination) == 0); /* one handler a destination */
+            if (config->tables[i][j].outbound == config->outbound) {
+                TRY(list_row(outbox, &config->tables[i][j]));
             }
-            outbox->rows[outbox->row_count++] = row;
         }
     }
+    return OK;
 }
 
 struct fault outbox_start(const struct outbox_config *config, struct outbox **ret_outbox)
@@ -27,9 +38,15 @@ struct fault outbox_start(const struct outbox_config *config, struct outbox **re
     made->config = *config;
     made->worker_id = worker_id;
     made->ready_end = &made->ready;
-    list_rows(made);
+    made->destinations = (struct buf)BUF_INIT((size_t)DESTINATIONS_MAX * 64);
+    made->tenant_most = config->outbound ? config->threads - config->threads / TENANT_SPARES : 0;
     BUG_IF(pthread_mutex_init(&made->lock, NULL) != 0);
     BUG_IF(pthread_cond_init(&made->changed, NULL) != 0);
+    struct fault fault = list_rows(made);
+    if (FAULTED(fault)) {
+        outbox_free(made);
+        return fault;
+    }
     while (made->thread_count < config->threads) {
         if (pthread_create(&made->threads[made->thread_count], NULL, outbox_run, made) != 0) {
             outbox_free(made);
@@ -41,24 +58,49 @@ struct fault outbox_start(const struct outbox_config *config, struct outbox **re
     return OK;
 }
 
+/* Other services take a tenth of a second and more: a wake for each of our own commits would cost more than it gains.
+ */
+static bool gathered(struct outbox *outbox)
+{
+    mono_ns due = outbox->leased + GATHER_NS;
+    if (!outbox->config.outbound || clock_mono() >= due) {
+        return false;
+    }
+    if (due < outbox->poll_due) {
+        outbox->poll_due = due;
+        BUG_IF(pthread_cond_signal(&outbox->changed) != 0);
+    }
+    return true;
+}
+
 void outbox_wake(struct outbox *outbox)
 {
     BUG_IF(pthread_mutex_lock(&outbox->lock) != 0);
-    bool new = !outbox->wake;
-    outbox->wake = true;
-    if (new && !outbox->leasing) {
-        BUG_IF(pthread_cond_signal(&outbox->changed) != 0);
+    if (!gathered(outbox)) {
+        bool new = !outbox->wake;
+        outbox->wake = true;
+        if (new && !outbox->leasing) {
+            BUG_IF(pthread_cond_signal(&outbox->changed) != 0);
+        }
     }
+    BUG_IF(pthread_mutex_unlock(&outbox->lock) != 0);
+}
+
+void outbox_stop_begin(struct outbox *outbox)
+{
+    BUG_IF(pthread_mutex_lock(&outbox->lock) != 0);
+    outbox->stopping = true;
+    atomic_store(&outbox->stop_told, true);
+    BUG_IF(pthread_cond_broadcast(&outbox->changed) != 0);
     BUG_IF(pthread_mutex_unlock(&outbox->lock) != 0);
 }
 
 void outbox_stop(struct outbox *outbox)
 {
+    outbox_stop_begin(outbox);
     BUG_IF(pthread_mutex_lock(&outbox->lock) != 0);
-    outbox->stopping = true;
     unsigned threads = outbox->thread_count;
     outbox->thread_count = 0; /* theirs is joined once */
-    BUG_IF(pthread_cond_broadcast(&outbox->changed) != 0);
     BUG_IF(pthread_mutex_unlock(&outbox->lock) != 0);
     for (unsigned i = 0; i < threads; i++) {
         BUG_IF(pthread_join(outbox->threads[i], NULL) != 0);
@@ -74,5 +116,6 @@ void outbox_free(struct outbox *outbox)
     outbox_stop(outbox);
     BUG_IF(pthread_cond_destroy(&outbox->changed) != 0);
     BUG_IF(pthread_mutex_destroy(&outbox->lock) != 0);
+    buf_free(&outbox->destinations);
     mem_free(outbox);
 }

@@ -11,11 +11,18 @@
  * A process that was killed in the middle leaves its lease behind; it runs out 10 s after the handler's deadline. Any
  * process then gives the row to another worker. An attempt counts when it begins, so a row whose worker died at the
  * last one is handed out once more, again as the last: nothing is dead-lettered without its handler being told.
+ *
+ * A process runs two: one for the rows that only need ourselves, and one (outbox_config.outbound) for the rows that
+ * wait for others' services, whose many threads may all be waiting. Each leases the rows of its own destinations alone.
+ * In the outbound one no tenant gets all the threads: at least an eighth of them is left to the others, so that
+ * somebody's service that hangs holds up nobody else. Its wakes are gathered: a row begins within 20 ms, not at once.
  */
 #ifndef API_OUTBOX_OUTBOX_H
 #define API_OUTBOX_OUTBOX_H
 
 #include "api/projection/projection.h"
+
+#include <stdatomic.h>
 
 struct outbox;
 struct services;
@@ -26,6 +33,7 @@ struct outbox_item {
     unsigned attempt;    /* 1 = first */
     bool last_attempt;   /* a failure now dead-letters the row: record the terminal fact first */
     uint64_t id;
+    const atomic_bool *stopping; /* true once the outbox is to stop: give up waiting for others, as for a failure */
 };
 /* Runs for op's tenant with op's deadline, the trace of the event that queued the row, and a command_id derived from
  * tenant, destination and key (the same at every attempt). OK: the handler has appended the event whose projection
@@ -50,6 +58,7 @@ struct outbox_config {
     const size_t *counts;
     size_t table_count;
     unsigned threads; /* 1..64 */
+    bool outbound;    /* runs the rows that are outbound; otherwise those that are not */
     /* A handler ran into its deadline: for a counter of the caller's. May be NULL. */
     void (*on_timeout)(void *arg, const char *tenant, const char *destination);
     void *arg;
@@ -59,6 +68,8 @@ void outbox_wake(struct outbox *outbox); /* rows may be due; without effect once
 /* No new leases; waits for handlers, gives back what was not begun. May be called again. The projector may still wake
  * it afterwards, so it is freed only after projector_stop. */
 void outbox_stop(struct outbox *outbox);
+/* Says so and does not wait: for several that are to stop at the same time. */
+void outbox_stop_begin(struct outbox *outbox);
 void outbox_free(struct outbox *outbox); /* stops it if need be; NULL is fine */
 DEFINE_FREEP(struct outbox, outbox_free)
 

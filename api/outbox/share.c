@@ -46,13 +46,29 @@ static unsigned given(const struct pair *pairs, size_t count, const struct outbo
     return sum;
 }
 
+/* In flight and given now, whatever the destination. */
+static unsigned of_tenant(const struct outbox *outbox, const struct pair *pairs, size_t count,
+                          const struct tenant_id *tenant)
+{
+    unsigned sum = 0;
+    for (size_t i = 0; i < OUTBOX_THREADS_MAX; i++) {
+        const struct pair *flight = &outbox->flights[i];
+        sum += flight->count > 0 && tenant_id_equal(flight->tenant, *tenant) ? flight->count : 0;
+    }
+    for (size_t i = 0; i < count; i++) {
+        sum += tenant_id_equal(pairs[i].tenant, *tenant) ? pairs[i].count : 0;
+    }
+    return sum;
+}
+
 static bool fits(const struct outbox *outbox, const struct pair *pairs, size_t count, const struct pair *pair)
 {
     const struct outbox_row *row = pair->row;
     unsigned tenant = in_flight(outbox, row, &pair->tenant) + pair->count;
     unsigned destination = in_flight(outbox, row, NULL) + given(pairs, count, row);
     return (row->cap_tenant == 0 || tenant < row->cap_tenant) &&
-           (row->cap_destination == 0 || destination < row->cap_destination);
+           (row->cap_destination == 0 || destination < row->cap_destination) &&
+           (outbox->tenant_most == 0 || of_tenant(outbox, pairs, count, &pair->tenant) < outbox->tenant_most);
 }
 
 void share_out(const struct outbox *outbox, unsigned capacity, struct pair *pairs, size_t *count)

@@ -29,6 +29,14 @@ static void announce(struct outbox *outbox)
     BUG_IF(pthread_cond_broadcast(&outbox->changed) != 0);
 }
 
+/* So many of those who wait, and not all 64. */
+static void rouse(struct outbox *outbox, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        BUG_IF(pthread_cond_signal(&outbox->changed) != 0);
+    }
+}
+
 static void renew(struct op *op, int timeout_ms)
 {
     arena_clear(op->arena);
@@ -116,6 +124,7 @@ static void lease_for_all(struct outbox *outbox, struct op *op)
     struct pair cursor = outbox->cursor;
     struct harvest harvest = { 0 };
     outbox->leasing = true;
+    outbox->leased = now;
     outbox->wake = false;
     outbox->poll_due = now + POLL_NS; /* an outcome meanwhile may bring it forward */
     outbox->sweep_due = sweep ? now + POLL_NS : outbox->sweep_due;
@@ -125,7 +134,7 @@ static void lease_for_all(struct outbox *outbox, struct op *op)
     outbox->leasing = false;
     outbox->wake = outbox->wake || harvest.count > 0; /* look again, until there is nothing */
     take_in(outbox, &harvest);
-    announce(outbox);
+    rouse(outbox, harvest.count); /* one for each row, less our own, and one more to look again */
 }
 
 /* ---- running ---- */
@@ -164,6 +173,7 @@ static struct fault handle(struct outbox *outbox, struct job *job, struct op *op
         .attempt = (unsigned)job->attempt,
         .last_attempt = job->attempt >= job->row->attempts,
         .id = (uint64_t)job->id,
+        .stopping = &outbox->stop_told,
     };
     memcpy(op->trace_id, job->trace_id, sizeof(op->trace_id));
     TRY(uuid_derive("svc.outbox", parts, COUNT_OF(parts), &op->command_id));
@@ -200,8 +210,10 @@ static void run_job(struct outbox *outbox, struct op *own, struct job *job)
     if (outcome == OUTCOME_RETRY) {
         mono_ns due = clock_mono() + delay_us * 1000 + NS_PER_MS;
         lock(outbox);
-        outbox->poll_due = due < outbox->poll_due ? due : outbox->poll_due;
-        announce(outbox);
+        if (due < outbox->poll_due) {
+            outbox->poll_due = due;
+            rouse(outbox, 1);
+        }
         unlock(outbox);
     }
 }
@@ -230,12 +242,13 @@ static void run_ready(struct outbox *outbox, struct op *own)
     job_free(job);
 }
 
+/* While one leases the others wait longer, never for ever: whoever is roused may be busy when the next poll is due. */
 static void wait_idle(struct outbox *outbox)
 {
-    struct timespec until = { .tv_sec = outbox->poll_due / NS_PER_S, .tv_nsec = outbox->poll_due % NS_PER_S };
+    mono_ns due = outbox->leasing ? clock_mono() + POLL_NS : outbox->poll_due;
+    struct timespec until = { .tv_sec = due / NS_PER_S, .tv_nsec = due % NS_PER_S };
     outbox->idle++;
-    int waited = outbox->leasing ? pthread_cond_wait(&outbox->changed, &outbox->lock)
-                                 : pthread_cond_clockwait(&outbox->changed, &outbox->lock, CLOCK_MONOTONIC, &until);
+    int waited = pthread_cond_clockwait(&outbox->changed, &outbox->lock, CLOCK_MONOTONIC, &until);
     BUG_IF(waited != 0 && waited != ETIMEDOUT);
     outbox->idle--;
 }

@@ -39,6 +39,8 @@ struct op *projection_op(struct projection *projection); /* arena, note; tenant 
 struct tx *projection_tx(struct projection *projection);
 /* The audit sequence that this event got within its tenant. */
 int64_t projection_sequence(const struct projection *projection);
+/* The event's time. */
+utc_us projection_time(const struct projection *projection);
 /* Queues an outbox row for the event's tenant: `key` is unique per destination and tenant; a second one is ignored.
  * `payload` is canonical JSON, at most 256 KiB. due = event time + delay; without delay it is due at once, whatever the
  * clocks of several hosts say. At most 256 rows a message. */

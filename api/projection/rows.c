@@ -53,6 +53,11 @@ int64_t projection_sequence(const struct projection *projection)
     return projection->sequence;
 }
 
+utc_us projection_time(const struct projection *projection)
+{
+    return projection->event->time;
+}
+
 struct fault projection_insert_copy(struct projection *projection, const struct event_message *message,
                                     const struct sha256 *digest)
 {

@@ -9,4 +9,10 @@
 
 extern const struct feature tsa_feature;
 
+struct services;
+
+/* The certificates of the time-stamping unit that stamps now: leaf and root, DER, valid as long as the service. False
+ * when there is no authority here. */
+bool tsa_certificates(const struct services *services, struct span *ret_leaf, struct span *ret_root);
+
 #endif

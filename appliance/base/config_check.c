@@ -102,6 +102,59 @@ static void check_paths(struct load *load, const struct config *config)
     }
 }
 
+/* Read by programs that have another working directory; empty = not given. */
+static void check_file(struct load *load, const char *key, const char *path)
+{
+    if (path[0] != 0) {
+        check_folder(load, key, path);
+    }
+}
+
+/* The host alone is compared, up to its port or path. */
+static bool url_is_loopback(const char *rest)
+{
+    static const char *const hosts[] = { "127.0.0.1", "localhost", "[::1]" };
+    for (size_t i = 0; i < COUNT_OF(hosts); i++) {
+        size_t len = strlen(hosts[i]);
+        if (strncmp(rest, hosts[i], len) == 0 && strchr(":/", rest[len]) != NULL) { /* its NUL, too */
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Identity proofs travel there: they are as good as a password for their few minutes. */
+static void check_fulcio(struct load *load, const struct config *config)
+{
+    const char *url = config->fulcio_url;
+    bool tls = strncmp(url, "https://", 8) == 0 && url[8] != 0;
+    if (!tls && !(strncmp(url, "http://", 7) == 0 && url_is_loopback(url + 7))) {
+        config_refuse_key(load, "code_signing.keyless.fulcio_url",
+                          "'%.80s' must start with https://; http:// does for this machine only", url);
+    }
+    if (config->fulcio_root[0] == 0) {
+        config_refuse_key(load, "code_signing.keyless.fulcio_root_file",
+                          "is needed with code_signing.keyless.fulcio_url");
+    }
+}
+
+static void check_codesign(struct load *load, const struct config *config)
+{
+    check_file(load, "code_signing.keyless.attestors_file", config->attestors_file);
+    check_file(load, "code_signing.keyless.fulcio_ca_file", config->fulcio_ca);
+    check_file(load, "code_signing.keyless.fulcio_root_file", config->fulcio_root);
+    check_file(load, "code_signing.transparency.logs_file", config->tlogs_file);
+    if (config->keyless_enabled && config->attestors_file[0] == 0) {
+        config_refuse_key(load, "code_signing.keyless.attestors_file", "is needed with code_signing.keyless.enabled");
+    }
+    if (config->fulcio_url[0] != 0) {
+        check_fulcio(load, config);
+    }
+    if (config->policy_enabled) {
+        check_folder(load, "policy_dir", config->policy_dir);
+    }
+}
+
 static void check_tenant(struct load *load, const char *key, const char *text)
 {
     struct tenant_id id;
@@ -116,6 +169,7 @@ void config_check(struct load *load)
     check_paths(load, config);
     check_log(load, config);
     check_http(load, config);
+    check_codesign(load, config);
     check_tenant(load, "bootstrap.tenant", config->first_tenant);
     check_tenant(load, "protocols.tsa.tenant_id", config->tsa_tenant);
     if (config->nats_allow_unsynced && config->nats_replicas < 3) {

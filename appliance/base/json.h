@@ -26,7 +26,7 @@ enum jin_kind {
     JIN_KIND_INT,    /* int64_t; bounds are values */
     JIN_KIND_BOOL,   /* bool */
     JIN_KIND_TIME,   /* utc_us from RFC 3339 text */
-    JIN_KIND_TEXTS,  /* struct jin_texts: array of strings; bounds on the count, each string at most 1024 bytes */
+    JIN_KIND_TEXTS,  /* struct jin_texts: array of strings; bounds on the count, each string at most 8192 bytes */
     JIN_KIND_RAW,    /* struct span: canonical JSON (RFC 8785) of any value; bounds in bytes */
     JIN_KIND_OBJECT, /* nested struct by `sub` table, at the same offset rule */
 };
@@ -70,6 +70,19 @@ struct fault jin_decode(struct op *op, struct span json, const struct jin_field 
 
 /* The elements of a JSON array of objects, each as canonical JSON in the arena, for a second jin_decode. */
 struct fault jin_array(struct op *op, struct span json, size_t max_count, struct span **ret_items, size_t *ret_count);
+
+/* The members of one JSON object of somebody else's (claims of a token, keys of an issuer), where unknown names are
+ * welcome: in the order of the text, doubled names refused. `value` is a string's own text (NUL included, if it has
+ * one); a whole number with all its digits; anything else as canonical JSON. JSON_SYNTAX, JSON_FIELD, NO_MEMORY; more
+ * than `max_count` members is JSON_FIELD. Results live in op's arena. */
+enum jin_type { JIN_TYPE_NULL, JIN_TYPE_BOOL, JIN_TYPE_NUMBER, JIN_TYPE_TEXT, JIN_TYPE_ARRAY, JIN_TYPE_OBJECT };
+struct jin_member {
+    const char *name;
+    enum jin_type type;
+    struct span value;
+};
+struct fault jin_members(struct op *op, struct span json, size_t max_count, struct jin_member **ret_members,
+                         size_t *ret_count);
 
 /* RFC 8785: members sorted by UTF-16 code units, ECMAScript number form, minimal escapes. Refuses duplicate names,
  * lone surrogates, invalid UTF-8, numbers that are not finite: JSON_SYNTAX. Depth at most 32. Numbers are doubles, as

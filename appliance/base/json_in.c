@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 #define DEPTH_MAX 16
-#define TEXTS_MAX 1024u
+#define TEXTS_MAX 8192u
 
 static void decref_value(json_t **value)
 {
@@ -365,6 +365,71 @@ struct fault jin_array(struct op *op, struct span json, size_t max_count, struct
         TRY(canonical_of(op, item, CANONICAL_MAX, &items[i]));
     }
     *ret_items = items;
+    *ret_count = count;
+    return OK;
+}
+
+static struct fault whole_number(struct op *op, const json_t *value, struct span *ret_text)
+{
+    char text[24];
+    int len = snprintf(text, sizeof(text), "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+    return arena_copy(op->arena, span_of(text, (size_t)len), ret_text);
+}
+
+static enum jin_type type_of(const json_t *value)
+{
+    switch (json_typeof(value)) {
+    case JSON_OBJECT:
+        return JIN_TYPE_OBJECT;
+    case JSON_ARRAY:
+        return JIN_TYPE_ARRAY;
+    case JSON_STRING:
+        return JIN_TYPE_TEXT;
+    case JSON_INTEGER:
+    case JSON_REAL:
+        return JIN_TYPE_NUMBER;
+    case JSON_TRUE:
+    case JSON_FALSE:
+        return JIN_TYPE_BOOL;
+    case JSON_NULL:
+        return JIN_TYPE_NULL;
+    }
+    BUG_IF(true);
+}
+
+static struct fault take_member(struct op *op, const char *name, const json_t *value, struct jin_member *ret_member)
+{
+    struct place place = { NULL, name };
+    ret_member->type = type_of(value);
+    TRY(arena_text(op->arena, span_text(name), &ret_member->name));
+    if (json_is_string(value)) {
+        return arena_copy(op->arena, string_span(value), &ret_member->value);
+    }
+    if (json_is_integer(value)) {
+        return whole_number(op, value, &ret_member->value);
+    }
+    struct fault fault = canonical_of(op, value, CANONICAL_MAX, &ret_member->value);
+    return fault.code == FAULT_JSON_SYNTAX ? refuse(op, &place, "has no canonical form (RFC 8785)") : fault;
+}
+
+struct fault jin_members(struct op *op, struct span json, size_t max_count, struct jin_member **ret_members,
+                         size_t *ret_count)
+{
+    CLEANUP(decref_value) json_t *object = NULL;
+    TRY(parse(op, json, &object));
+    size_t count = json_object_size(object), i = 0;
+    if (!json_is_object(object) || count > max_count) {
+        return op_fail_field(op, FAULT(JSON_FIELD), "", "must be an object of at most %zu members", max_count);
+    }
+    struct jin_member *members = NULL;
+    TRY(arena_take(op->arena, count, sizeof(*members), &members));
+    const char *name;
+    json_t *value;
+    json_object_foreach(object, name, value)
+    {
+        TRY(take_member(op, name, value, &members[i++]));
+    }
+    *ret_members = members;
     *ret_count = count;
     return OK;
 }

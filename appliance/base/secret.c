@@ -189,6 +189,18 @@ bool secret_arena_locked(void)
     return locked;
 }
 
+void secret_forked(void)
+{
+    arena_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER; /* whoever held it is not in this process */
+    if (arena != NULL) {
+        (void)munmap(arena, (size_t)CHUNK_SIZE * CHUNK_COUNT);
+    }
+    arena = NULL;
+    arena_is_locked = false;
+    memset(chunk_used, false, sizeof(chunk_used));
+    search_from = 0;
+}
+
 void process_undumpable(void)
 {
     (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);

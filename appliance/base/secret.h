@@ -23,6 +23,9 @@ struct span secret_span(const struct secret *secret); /* borrow; valid until sec
 bool secret_equal(struct span a, struct span b);      /* constant time for equal lengths */
 void secret_wipe(void *at, size_t len);
 bool secret_arena_locked(void);
+/* For the child of a fork that goes on without exec, in its handler: the arena may be shared with the parent, so the
+ * child leaves it and begins another. Secrets made before are the parent's: using or freeing one here is a bug. */
+void secret_forked(void);
 
 /* PR_SET_DUMPABLE 0, RLIMIT_CORE 0: called first thing by every program that sees a secret. */
 void process_undumpable(void);

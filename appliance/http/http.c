@@ -3,6 +3,7 @@
 #include "appliance/base/id.h"
 
 #include <curl/curl.h>
+#include <fcntl.h>
 #include <openssl/crypto.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -46,15 +47,24 @@ static void take_value(const char *line, size_t len, const char *name, char *out
     (void)snprintf(out, out_size, "%.*s", (int)(end - at), at);
 }
 
+struct headers {
+    struct http_answer *answer;
+    const char *want;
+};
+
 static size_t take_header(char *at, size_t size, size_t count, void *arg)
 {
-    struct http_answer *answer = arg;
+    const struct headers *headers = arg;
+    struct http_answer *answer = headers->answer;
     char replayed[8] = "";
     size_t len = size * count;
     take_value(at, len, "content-type:", answer->content_type, sizeof(answer->content_type));
     take_value(at, len, "retry-after:", answer->retry_after, sizeof(answer->retry_after));
     take_value(at, len, "location:", answer->location, sizeof(answer->location));
     take_value(at, len, "idempotent-replayed:", replayed, sizeof(replayed));
+    if (headers->want != NULL) {
+        take_value(at, len, headers->want, answer->wanted, sizeof(answer->wanted));
+    }
     answer->replayed = answer->replayed || strcmp(replayed, "true") == 0;
     return len;
 }
@@ -122,15 +132,38 @@ static bool set_token(CURL *easy, const struct http_request *request)
     return fine;
 }
 
-static bool set_up(CURL *easy, const struct http_request *request, struct curl_slist *headers,
+static int give_up(void *arg, curl_off_t expected, curl_off_t received, curl_off_t to_send, curl_off_t sent)
+{
+    (void)expected, (void)received, (void)to_send, (void)sent;
+    const atomic_bool *stopping = arg;
+    return atomic_load(stopping) ? 1 : 0;
+}
+
+static bool set_stopping(CURL *easy, const struct http_request *request)
+{
+    return request->stopping == NULL || (curl_easy_setopt(easy, CURLOPT_XFERINFOFUNCTION, give_up) == CURLE_OK &&
+                                         curl_easy_setopt(easy, CURLOPT_XFERINFODATA, request->stopping) == CURLE_OK &&
+                                         curl_easy_setopt(easy, CURLOPT_NOPROGRESS, 0L) == CURLE_OK);
+}
+
+/* A program that is started meanwhile has no business with our connections. */
+static int close_on_exec(void *arg, curl_socket_t fd, curlsocktype purpose)
+{
+    (void)arg;
+    (void)purpose;
+    return fcntl(fd, F_SETFD, FD_CLOEXEC) == 0 ? CURL_SOCKOPT_OK : CURL_SOCKOPT_ERROR;
+}
+
+static bool set_up(CURL *easy, const struct http_request *request, struct curl_slist *list, struct headers *headers,
                    struct http_answer *answer)
 {
     return set_trust(easy, request) && set_token(easy, request) && set_body(easy, request) &&
-           curl_easy_setopt(easy, CURLOPT_URL, request->url) == CURLE_OK &&
-           curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers) == CURLE_OK &&
+           set_stopping(easy, request) && curl_easy_setopt(easy, CURLOPT_URL, request->url) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_HTTPHEADER, list) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_SOCKOPTFUNCTION, close_on_exec) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_LIMIT_MS) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)(request->timeout_ns / NS_PER_MS)) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_USERAGENT,
@@ -139,7 +172,7 @@ static bool set_up(CURL *easy, const struct http_request *request, struct curl_s
            curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, take_body) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_WRITEDATA, &answer->body) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, take_header) == CURLE_OK &&
-           curl_easy_setopt(easy, CURLOPT_HEADERDATA, answer) == CURLE_OK;
+           curl_easy_setopt(easy, CURLOPT_HEADERDATA, headers) == CURLE_OK;
 }
 
 /* What to do about a failure depends on where it happened. */
@@ -204,6 +237,12 @@ void http_forget(void)
     BUG_IF(pthread_mutex_unlock(&lock) != 0);
 }
 
+void http_forked(void)
+{
+    lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER; /* whoever held it is not in this process */
+    kept_count = 0;
+}
+
 static CURLcode perform(CURL *easy)
 {
     OSSL_LIB_CTX *before = OSSL_LIB_CTX_set0_default(crypto_context());
@@ -216,10 +255,12 @@ struct fault http_send(const struct http_request *request, char *why, size_t why
 {
     char error[CURL_ERROR_SIZE] = "";
     CLEANUP(easy_freep) CURL *easy = handle_take(request->keep);
-    CLEANUP(list_freep) struct curl_slist *headers = NULL;
+    CLEANUP(list_freep) struct curl_slist *list = NULL;
+    struct headers headers = { answer, request->want };
     answer->body.max = request->answer_max;
-    if (easy == NULL || !add_headers(request, &headers) ||
-        curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, error) != CURLE_OK || !set_up(easy, request, headers, answer)) {
+    if (easy == NULL || !add_headers(request, &list) ||
+        curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, error) != CURLE_OK ||
+        !set_up(easy, request, list, &headers, answer)) {
         (void)snprintf(why, why_size, "the request cannot be prepared: an option or header is not acceptable");
         return FAULT(IO);
     }

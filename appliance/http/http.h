@@ -10,6 +10,8 @@
 #include "appliance/base/op.h"
 #include "appliance/base/secret.h"
 
+#include <stdatomic.h>
+
 struct http_request {
     const char *method, *url;
     const char *content_type; /* NULL = no body */
@@ -23,6 +25,8 @@ struct http_request {
     bool keep;                   /* take a kept connection of this process, and keep it afterwards */
     int64_t timeout_ns;
     size_t answer_max;
+    const atomic_bool *stopping; /* once it is true the exchange is given up, within a second or so; may be NULL */
+    const char *want;            /* one more header of the answer, "x-log-index:"; NULL = none */
 };
 
 struct http_answer {
@@ -30,6 +34,7 @@ struct http_answer {
     struct buf body; /* the caller frees it */
     char content_type[96], retry_after[16];
     char location[1024]; /* as sent; "" = none. Cut when longer: then it names nothing */
+    char wanted[64];     /* of the request's `want`; "" = none */
     bool replayed;
 };
 static inline void http_answer_clear(struct http_answer *answer)
@@ -41,5 +46,8 @@ static inline void http_answer_clear(struct http_answer *answer)
 struct fault http_send(const struct http_request *request, char *why, size_t why_size, struct http_answer *answer);
 /* Closes the connections that were kept. */
 void http_forget(void);
+/* For the child of a fork, in its handler: forgets the kept connections and closes none of them, because they are the
+ * parent's too and a goodbye on one would end it for both. */
+void http_forked(void);
 
 #endif

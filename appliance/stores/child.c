@@ -30,6 +30,12 @@ static const char *const PASSED_ON[] = {
 #undef CONFIG_BOOL
 #undef CONFIG_TIME
 #undef CONFIG_LIST
+#ifdef SVC_FAILPOINTS
+    "SVC_FAILPOINT_FILE",
+    "ASAN_OPTIONS",
+    "UBSAN_OPTIONS",
+    "LSAN_OPTIONS",
+#endif
 };
 
 static const char *const ALWAYS[] = {

@@ -3,11 +3,15 @@ import datetime
 import json
 import os
 import platform
+import secrets
 import subprocess
 import sys
+import time
 
 sys.path.insert(0, "tests/e2e")
-from appliance import BIN, Appliance, make_key, run  # noqa: E402
+import signing  # noqa: E402
+from appliance import BIN, Appliance, digest_of, make_key, run, until  # noqa: E402
+from peers import Rekor  # noqa: E402
 
 what = [a for a in sys.argv[1:] if not a.startswith("--")] or ["all"]
 out_file = sys.argv[sys.argv.index("--out") + 1] if "--out" in sys.argv else "build/bench.json"
@@ -53,6 +57,7 @@ def row(part, algorithm, clients, figures, base=None):
     print(f"{part:22} {algorithm:9} {clients:3} clients {figures['per_second']:10.1f}/s   "
           f"p50 {figures['p50_' + unit]:9.2f} {unit}  p95 {figures['p95_' + unit]:9.2f}  p99 {figures['p99_' + unit]:9.2f}"
           + (f"   {entry['ratio_to_raw']:.2f} of raw" if base else "")
+          + (f"   {figures['refused']} refused" if figures.get("refused") else "")
           + (f"   {figures['failed']} FAILED" if figures.get("failed") else ""), flush=True)
     return figures["per_second"]
 
@@ -63,14 +68,16 @@ a = Appliance("bench", log__level="warn").start()
 try:
     raw = {}
     token_env = {"SOFTHSM2_CONF": f"{a.dir}/data/softhsm/softhsm2.conf"}
-    if want("signer"):
+    runs = []
+    if want("signer") or want("codesign"):
         module = "/usr/lib/softhsm/libsofthsm2.so"
-        runs = bench("bench_token", module, "svc", f"{a.dir}/data/signer/pin", SECONDS, env=token_env,
-                     user="svc-signer")[0]["runs"]
+        runs = bench("bench_token", module, "svc", f"{a.dir}/data/signer/pin", SECONDS if want("signer") else "1",
+                     env=token_env, user="svc-signer")[0]["runs"]
         for figures in runs:
             algorithm, threads = figures["algorithm"], figures["threads"]
             if figures["layer"] == "raw":
                 raw[algorithm, threads] = row("raw C_Sign", algorithm, threads, figures)
+    if want("signer"):
         for figures in runs:
             if figures["layer"] != "raw":
                 row("token room", figures["algorithm"], figures["threads"], figures,
@@ -88,15 +95,56 @@ try:
         for connections in (1, 16, 64):
             figures = bench("bench_http", "tsa", f"http://127.0.0.1:{a.plain}/tsa", connections, SECONDS, tsq)[0]
             row("/tsa", "ec-p256", connections, figures, best["ec-p256"])
-    if want("sign"):
+    if want("codesign"):
         env = {"SVC_TOKEN": a.token("OPERATOR"), "SVC_CA_FILE": f"{a.dir}/data/ca.pem"}
-        for algorithm, requests in (("ec-p256", {1: 400, 8: 1600, 16: 2400, 32: 3200}), ("rsa-3072", {1: 200, 16: 1200})):
+        pace = max(0.25, float(SECONDS) / 4)
+        # 128 clients are more than may be inside and wait: what does not fit is refused at once, and counted.
+        for algorithm, requests in (("ec-p256", {1: 600, 8: 2000, 32: 4000, 128: 4000}),
+                                    ("rsa-3072", {1: 300, 8: 1200, 32: 2000})):
             key_id = make_key(a, algorithm)
+            bench("bench_http", "sign", f"https://127.0.0.1:{a.port}", 4, 100, key_id, env=env)  # warm
             for connections, count in requests.items():
-                figures = bench("bench_http", "sign", f"https://127.0.0.1:{a.port}", connections, count, key_id, env=env)[0]
+                figures = bench("bench_http", "sign", f"https://127.0.0.1:{a.port}", connections, int(count * pace), key_id,
+                                env=env)[0]
                 row("/sign end to end", algorithm, connections, figures, best[algorithm])
 finally:
     a.clean()
+
+
+def publication(in_flight, count):
+    """From the first signature on, how many entries a second reach a real log and are recorded as evidence."""
+    rekor = Rekor().start()
+    a = Appliance("bench-tlog", log__level="warn", code_signing__transparency__in_flight=in_flight)
+    try:
+        signing.write_logs(a, rekor)
+        a.start()
+        key_id, session = make_key(a), a.session("OPERATOR")
+        recorded = lambda: int(a.sql("SELECT count(*) FROM svc.transparency_entries WHERE state = 'published'"))  # noqa: E731
+        rekor.pause()  # everything is signed and queued before the clock runs
+        for start in range(0, count, 64):
+            digests = [digest_of(secrets.token_bytes(16)) for _ in range(min(64, count - start))]
+            answer = signing.sign(session, "batch", signing.batch_body(key_id, digests))
+            assert answer.status == 200, answer
+        rekor.go_on()
+        begun = time.monotonic()
+        until("everything is published", lambda: recorded() == count, 600)
+        elapsed = time.monotonic() - begun
+        assert rekor.size() == count
+        entry = {"part": "publication in Rekor", "in_flight": in_flight, "entries": count,
+                 "per_second": round(count / elapsed, 1)}
+        result["rows"].append(entry)
+        print(f"{entry['part']:22} {'ec-p256':9} {in_flight:3} in flight {entry['per_second']:8.1f}/s   {count} entries",
+              flush=True)
+    finally:
+        a.clean()
+        rekor.stop()
+
+
+try:
+    if want("tlog"):
+        for in_flight, count in ((1, 32), (16, 512), (64, 1536)):
+            publication(in_flight, count)
+finally:
     with open(out_file, "w") as f:
         json.dump(result, f, indent=1)
     print(f"written: {out_file}")

@@ -1,8 +1,10 @@
-# Sourced: where the Debian 13 root of this checkout's package lists is. Sets top, cache, hash, root.
+# Sourced: where the Debian 13 root of this checkout's package lists is, and the tests' peers (scripts/lib/peers-make).
+# Sets top, cache, hash, root, peers.
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 cache=${SVC_CACHE_DIR:-/var/cache/svc}
 hash=$(cat "$top"/rootfs/packages/{run,build,test}.txt "$top"/rootfs/users.txt "$top"/rootfs/customize.sh | sha256sum | cut -c1-16)
 root=$cache/root-$hash
+peers=$cache/peers-$(cd "$top/tests/peers" && cat packages.txt build redis/redis.go tlogmem/main.go | sha256sum | cut -c1-16)
 
 root_ensure() {
     [ -d "$root" ] && { touch "$root" 2>/dev/null || true; return 0; }
@@ -11,5 +13,15 @@ root_ensure() {
     (
         flock 9
         [ -d "$root" ] || "$top/scripts/lib/root-make" "$cache" "$hash"
+    ) 9>"$cache/lock"
+}
+
+# The programs of others that tests and benchmarks run beside ours, seen as /opt/peers by every later scripts/enter.
+peers_ensure() {
+    [ -d "$peers" ] && { touch "$peers" 2>/dev/null || true; return 0; }
+    root_ensure || return
+    (
+        flock 9
+        [ -d "$peers" ] || "$top/scripts/lib/peers-make" "$peers"
     ) 9>"$cache/lock"
 }

@@ -1,5 +1,7 @@
 #include "signer-pkcs11/broker/journal_internal.h"
 
+#include "appliance/base/failpoint.h"
+
 /* A batch that takes no longer than this costs less than waking another thread for it and for each answer. */
 #define SWIFT_NS (200 * 1000)
 #define ROUNDS   2 /* batches that one caller writes, at most */
@@ -51,7 +53,9 @@ static struct fault write_batch(struct journal *journal, const struct journal_wr
     *ret_why = "the signer's journal could not be written: check the space on its disk";
     TRY(make_room(journal, batch, ret_why));
     TRY(encode(journal, batch));
+    FAILPOINT("signer.before_journal");
     struct fault fault = segment_append(&journal->writer, buf_span(&journal->encoded));
+    FAILPOINT("signer.after_journal");
     if (journal->writer.broken) {
         *ret_why = JOURNAL_BROKEN_TEXT;
     }

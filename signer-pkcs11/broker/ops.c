@@ -1,5 +1,7 @@
 #include "signer-pkcs11/broker/broker_internal.h"
 
+#include "appliance/base/failpoint.h"
+
 static void log_key(const char *event, const struct connection *connection)
 {
     const struct key_ref *key = &connection->request.key;
@@ -29,6 +31,10 @@ static struct fault op_sign(struct connection *c, struct token_session *session)
 static struct fault op_verify(struct connection *c, struct token_session *session)
 {
     const struct wire_request *request = &c->request;
+    if (request->spki.len > 0) {
+        return token_verify_under(c->op, request->spki, request->scheme, request->hash, request->digest,
+                                  request->signature);
+    }
     return token_verify(c->op, session, &request->key, request->scheme, request->hash, request->digest,
                         request->signature);
 }
@@ -115,7 +121,9 @@ static struct fault in_journal(struct connection *c, struct token_session *sessi
     if (outcome != JOURNAL_NEW) {
         return OK;
     }
+    FAILPOINT("signer.before_c_sign");
     TRY(rows[c->request.op].handler(c, session));
+    FAILPOINT("signer.after_c_sign");
     *ret_later = true;
     journal_submit(&entry, buf_span(&c->result), &c->write);
     return OK;

@@ -225,6 +225,17 @@ struct fault signer_verify(struct op *op, struct signer_client *client, const st
     return call_signer(&call);
 }
 
+struct fault signer_verify_under(struct op *op, struct signer_client *client, const struct sign_request *request,
+                                 struct span spki, struct span signature)
+{
+    struct wire_request wire = digest_request(WIRE_VERIFY, request);
+    REQUIRE(spki.len > 0, BAD_ARGUMENT);
+    wire.signature = signature;
+    wire.spki = spki;
+    struct call call = { .op = op, .client = client, .request = &wire };
+    return call_signer(&call);
+}
+
 struct fault signer_destroy(struct op *op, struct signer_client *client, const struct key_ref *key)
 {
     struct wire_request request = { .op = WIRE_DESTROY, .key = *key };

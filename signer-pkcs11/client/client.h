@@ -47,6 +47,10 @@ struct fault signer_sign(struct op *op, struct signer_client *client, const stru
 /* OK or SIGNATURE_INVALID. */
 struct fault signer_verify(struct op *op, struct signer_client *client, const struct sign_request *request,
                            struct span signature);
+/* The same under a public key that is given (PKIX DER), for keys that the token no longer has: the signer's
+ * cryptography judges, the token is not asked. `request->key` says in whose name and for which purpose. */
+struct fault signer_verify_under(struct op *op, struct signer_client *client, const struct sign_request *request,
+                                 struct span spki, struct span signature);
 struct fault signer_destroy(struct op *op, struct signer_client *client, const struct key_ref *key);
 /* AES-256-GCM inside the token. The output names format and key, so it can be unsealed after rotation; UNSEAL when
  * aad, key or bytes differ. */

@@ -105,5 +105,9 @@ struct fault request_check(struct op *op, const struct wire_request *request)
         return op_fail(op, FAULT(BAD_ARGUMENT), "a signature has 1 to %d bytes, this one has %zu", SIGNATURE_MAX,
                        request->signature.len);
     }
+    if ((has & HAS_SIGNATURE) && request->spki.len > SPKI_MAX) {
+        return op_fail(op, FAULT(BAD_ARGUMENT), "a public key has at most %d bytes, this one has %zu", SPKI_MAX,
+                       request->spki.len);
+    }
     return (has & HAS_DATA) ? check_data(op, request) : OK;
 }

@@ -46,6 +46,7 @@ struct wire_request {
     struct span digest;
     struct uuid op_id;     /* sign; "" = not journalled */
     struct span signature; /* verify */
+    struct span spki;      /* verify: PKIX DER of the key to verify under; empty = the token's own */
     struct span aad;       /* seal, unseal */
     struct span data;      /* plain or sealed */
 };

@@ -38,6 +38,7 @@ static void pack_verify(const struct wire_request *request, struct outgoing *out
     out->verify.hash = request->hash;
     out->verify.digest = pb_data(request->digest);
     out->verify.signature = pb_data(request->signature);
+    out->verify.spki = pb_data(request->spki);
     out->request.verify = &out->verify;
 }
 
@@ -141,6 +142,7 @@ static struct fault unpack_verify(const Svc__Signer__Verify *verify, struct wire
     request->hash = (enum hash_algorithm)verify->hash;
     request->digest = pb_span(verify->digest);
     request->signature = pb_span(verify->signature);
+    request->spki = pb_span(verify->spki);
     return unpack_key(verify->key, request);
 }
 

@@ -165,6 +165,16 @@ static bool verified(EVP_PKEY *key, enum sign_scheme scheme, enum hash_algorithm
     return EVP_PKEY_verify(ctx, signature.at, signature.len, digest.at, digest.len) == 1;
 }
 
+static struct fault judge(struct op *op, EVP_PKEY *key, enum sign_scheme scheme, enum hash_algorithm hash,
+                          struct span digest, struct span signature)
+{
+    if (!verified(key, scheme, hash, digest, signature)) {
+        IGNORE(crypto_fail(NULL, "signature"));
+        return op_fail(op, FAULT(SIGNATURE_INVALID), "the signature does not belong to this digest and key");
+    }
+    return OK;
+}
+
 /* Outside the token on purpose: a token that signs wrongly would also find its own signatures good. */
 struct fault token_verify(struct op *op, struct token_session *session, const struct key_ref *key,
                           enum sign_scheme scheme, enum hash_algorithm hash, struct span digest, struct span signature)
@@ -176,10 +186,19 @@ struct fault token_verify(struct op *op, struct token_session *session, const st
     CLEANUP(EVP_PKEY_freep) EVP_PKEY *loaded = TAKE(job.loaded);
     TRY(fault);
     TRY(sign_check_key(op, job.algorithm, scheme));
-    if (!verified(loaded, scheme, hash, digest, signature)) {
-        struct fault refused = crypto_fail(NULL, "signature");
-        (void)refused;
-        return op_fail(op, FAULT(SIGNATURE_INVALID), "the signature does not belong to this digest and key");
+    return judge(op, loaded, scheme, hash, digest, signature);
+}
+
+struct fault token_verify_under(struct op *op, struct span spki, enum sign_scheme scheme, enum hash_algorithm hash,
+                                struct span digest, struct span signature)
+{
+    TRY(sign_check(op, scheme, hash, digest));
+    const unsigned char *at = spki.at;
+    CLEANUP(EVP_PKEY_freep) EVP_PKEY *key = d2i_PUBKEY_ex(NULL, &at, (long)spki.len, crypto_context(), NULL);
+    bool rsa = scheme != SIGN_SCHEME_ECDSA;
+    if (key == NULL || at != spki.at + spki.len || EVP_PKEY_is_a(key, rsa ? "RSA" : "EC") != 1) {
+        IGNORE(crypto_fail(NULL, "public key"));
+        return op_fail(op, FAULT(BAD_ARGUMENT), "the public key is not PKIX DER of a key that goes with the scheme");
     }
-    return OK;
+    return judge(op, key, scheme, hash, digest, signature);
 }

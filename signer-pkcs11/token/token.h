@@ -54,6 +54,10 @@ struct fault token_sign(struct op *op, struct token_session *session, const stru
                         enum sign_scheme scheme, enum hash_algorithm hash, struct span digest, struct buf *signature);
 struct fault token_verify(struct op *op, struct token_session *session, const struct key_ref *key,
                           enum sign_scheme scheme, enum hash_algorithm hash, struct span digest, struct span signature);
+/* The same under a public key (PKIX DER) that the caller gives: for keys that the token no longer has. Touches no token.
+ * BAD_ARGUMENT when it is no key of ours to verify with. */
+struct fault token_verify_under(struct op *op, struct span spki, enum sign_scheme scheme, enum hash_algorithm hash,
+                                struct span digest, struct span signature);
 struct fault token_destroy(struct op *op, struct token_session *session, const struct key_ref *key);
 /* AES-256-GCM (CKM_AES_GCM), 96-bit IV from C_GenerateRandom, 128-bit tag. Output: version byte, 16-byte key id,
  * 12-byte IV, ciphertext, tag. */

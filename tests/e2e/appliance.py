@@ -88,12 +88,13 @@ class Appliance:
     def __init__(self, name="e2e", **settings):
         self.dir = tempfile.mkdtemp(prefix=f"svc-{name}-", dir="/tmp")
         os.chmod(self.dir, 0o755)
+        self.bin = settings.pop("bin", BIN)
         self.port, self.plain, self.probe, nats = (free_port() for _ in range(4))
         self.settings = {
             "data_dir": f"{self.dir}/data",
             "run_dir": f"{self.dir}/run",
             "policy_dir": f"{SRC}/policies",
-            "bin_dir": BIN,
+            "bin_dir": self.bin,
             "http.listen": f"127.0.0.1:{self.port}",
             "http.plain_listen": f"127.0.0.1:{self.plain}",
             "http.probe_listen": f"127.0.0.1:{self.probe}",
@@ -105,6 +106,7 @@ class Appliance:
         self.log_path = f"{self.dir}/log"
         self.process = None
         self.env = {}
+        self.environment = {}  # what svc-appliance is started with beside our own
 
     def write_config(self):
         with open(self.config, "w") as f:
@@ -113,8 +115,9 @@ class Appliance:
     def spawn(self, *args):
         self.write_config()
         self.log = open(self.log_path, "ab")
-        self.process = subprocess.Popen([f"{BIN}/svc-appliance", "run", "--config", self.config, *args],
-                                        stdout=self.log, stderr=self.log, start_new_session=True)
+        self.process = subprocess.Popen([f"{self.bin}/svc-appliance", "run", "--config", self.config, *args],
+                                        stdout=self.log, stderr=self.log, start_new_session=True,
+                                        env={**os.environ, **self.environment})
         return self
 
     def start(self):
@@ -228,13 +231,13 @@ class Appliance:
             connection.close()
 
     def appliance(self, *args, check=True):
-        return run(f"{BIN}/svc-appliance", *args, "--config", self.config, check=check)
+        return run(f"{self.bin}/svc-appliance", *args, "--config", self.config, check=check)
 
     def cli(self, *args, token="OPERATOR", check=True, **extra):
         env = {k: v for k, v in os.environ.items() if not k.startswith("SVC_")}
         env.update(self.env)
         env["SVC_TOKEN"] = self.token(token)
-        return run(f"{BIN}/svc-cli", *args, check=check, env=env, **extra)
+        return run(f"{self.bin}/svc-cli", *args, check=check, env=env, **extra)
 
     def sql(self, statement, user="postgres"):
         out = run("setpriv", "--reuid=svc-pg", "--regid=svc-pg", "--clear-groups",

@@ -36,7 +36,7 @@ class MainJob(unittest.TestCase):
                 self.assertTrue(openssl_verifies(public, signature, data))
                 self.assertFalse(openssl_verifies(public, signature, data + b"x"))
                 self.assertEqual(receipt["key_id"], key_id)
-                self.assertEqual(receipt["hash_algorithm"], "sha256")
+                self.assertEqual(receipt["digest_algorithm"], "sha256")
                 for field in ("algorithm", "artifact_type", "transparency_destination", "signature_encoding"):
                     self.assertIn(field, receipt)
 

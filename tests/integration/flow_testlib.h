@@ -99,6 +99,11 @@ struct fault signer_public_key(struct op *op, struct signer_client *client, cons
     return fake_spki(key, spki);
 }
 
+static const EVP_MD *fake_md(enum hash_algorithm hash)
+{
+    return hash == HASH_SHA512 ? EVP_sha512() : hash == HASH_SHA384 ? EVP_sha384() : EVP_sha256();
+}
+
 struct fault signer_sign(struct op *op, struct signer_client *client, const struct sign_request *request,
                          struct buf *signature)
 {
@@ -112,7 +117,7 @@ struct fault signer_sign(struct op *op, struct signer_client *client, const stru
     memcpy(digest, request->digest.at, request->digest.len);
     digest[0] ^= atomic_load(&signer_lies) ? 1 : 0;
     EVP_PKEY_CTX *ctx = EVP_PKEY_CTX_new(key->key, NULL);
-    bool good = EVP_PKEY_sign_init(ctx) == 1 && EVP_PKEY_CTX_set_signature_md(ctx, EVP_sha256()) == 1 &&
+    bool good = EVP_PKEY_sign_init(ctx) == 1 && EVP_PKEY_CTX_set_signature_md(ctx, fake_md(request->hash)) == 1 &&
                 (request->scheme != SIGN_SCHEME_RSA_PSS ||
                  (EVP_PKEY_CTX_set_rsa_padding(ctx, RSA_PKCS1_PSS_PADDING) == 1 &&
                   EVP_PKEY_CTX_set_rsa_pss_saltlen(ctx, RSA_PSS_SALTLEN_DIGEST) == 1)) &&
@@ -121,6 +126,30 @@ struct fault signer_sign(struct op *op, struct signer_client *client, const stru
     REQUIRE(good, CRYPTO);
     (void)atomic_fetch_add(&signer_signed, 1);
     return buf_put(signature, span_of(out, len));
+}
+
+struct fault signer_verify_under(struct op *op, struct signer_client *client, const struct sign_request *request,
+                                 struct span spki, struct span signature)
+{
+    (void)op, (void)client;
+    const unsigned char *at = spki.at;
+    EVP_PKEY *key = d2i_PUBKEY(NULL, &at, (long)spki.len);
+    EVP_PKEY_CTX *ctx = key != NULL ? EVP_PKEY_CTX_new(key, NULL) : NULL;
+    bool good = ctx != NULL && EVP_PKEY_verify_init(ctx) == 1 &&
+                EVP_PKEY_CTX_set_signature_md(ctx, fake_md(request->hash)) == 1 &&
+                EVP_PKEY_verify(ctx, signature.at, signature.len, request->digest.at, request->digest.len) == 1;
+    EVP_PKEY_CTX_free(ctx);
+    EVP_PKEY_free(key);
+    return good ? OK : FAULT(SIGNATURE_INVALID);
+}
+
+struct fault signer_verify(struct op *op, struct signer_client *client, const struct sign_request *request,
+                           struct span signature)
+{
+    CLEANUP(buf_free) struct buf spki = BUF_INIT(SPKI_MAX);
+    enum key_algorithm algorithm = KEY_ALGORITHM_NONE;
+    TRY(signer_public_key(op, client, &request->key, &algorithm, &spki));
+    return signer_verify_under(op, client, request, buf_span(&spki), signature);
 }
 
 struct fault signer_destroy(struct op *op, struct signer_client *client, const struct key_ref *ref)
@@ -158,8 +187,12 @@ struct fault signer_unseal(struct op *op, struct signer_client *client, const st
 
 static struct services flow_services;
 static struct core flow_core;
-static const struct feature *flow_features[] = { &identity_feature, &keys_feature, &codesign_feature };
-#define FLOW_FEATURES 3
+/* Another test's own list, defined before the include. */
+#ifndef FLOW_FEATURE_LIST
+#define FLOW_FEATURE_LIST &identity_feature, &keys_feature, &codesign_feature
+#endif
+static const struct feature *flow_features[] = { FLOW_FEATURE_LIST };
+#define FLOW_FEATURES COUNT_OF(flow_features)
 
 static void flow_on_outbox(void *arg)
 {

@@ -3,6 +3,7 @@
  *   bench_http tsa  URL CONNECTIONS SECONDS TSQ_FILE
  *   bench_http sign BASE_URL CONNECTIONS REQUESTS KEY_ID      (SVC_TOKEN, SVC_CA_FILE in the environment)
  * sign: every request is previewed first, untimed; then all are executed, timed.
+ * "refused" counts the answers 429 and 503 (come again later), "failed" everything else that is not a success.
  */
 #include <curl/curl.h>
 
@@ -23,7 +24,7 @@ struct text {
 struct worker {
     pthread_t thread;
     const char *mode, *url, *key_id, *body;
-    size_t body_len, count, done, failed;
+    size_t body_len, count, done, failed, refused;
     double seconds;
     double *latency; /* seconds, `done` of them */
     size_t capacity;
@@ -114,6 +115,8 @@ static void *run_tsa(void *arg)
         /* status 0 (granted) is the first INTEGER of the reply: 30 .. 30 .. 02 01 00; a rejection is short */
         if (status == 200 && answer.len > 200) {
             keep(w, after - t);
+        } else if (status == 429 || status == 503) {
+            w->refused++;
         } else {
             w->failed++;
         }
@@ -123,6 +126,35 @@ static void *run_tsa(void *arg)
     curl_slist_free_all(headers);
     curl_easy_cleanup(curl);
     return NULL;
+}
+
+/* The body that executes a signing of random bytes, malloc'ed; NULL when its preview failed. A preview that is refused
+ * for a full queue comes again: only executions are measured. */
+static char *previewed(const struct worker *w, CURL *curl, struct curl_slist *headers, struct text *answer)
+{
+    static const char mark[] = "\"request_fingerprint\":\"";
+    unsigned char digest[32];
+    char b64[48], body[600], url[300];
+    long status = 503;
+    RAND_bytes(digest, sizeof(digest));
+    EVP_EncodeBlock((unsigned char *)b64, digest, sizeof(digest));
+    int len = snprintf(body, sizeof(body), "{\"key_id\":\"%s\",\"artifact_type\":\"bench\",\"digest\":\"%s\"}",
+                       w->key_id, b64);
+    snprintf(url, sizeof(url), "%s/api/v1/code-signing/preview", w->url);
+    for (int tries = 0; tries < 1000 && (status == 503 || status == 429); tries++) {
+        status = post(curl, url, headers, body, (size_t)len, answer);
+        if (status == 503 || status == 429) {
+            nanosleep(&(struct timespec){ .tv_nsec = 20 * 1000 * 1000 }, NULL);
+        }
+    }
+    char *found = status == 200 ? strstr(answer->at, mark) : NULL;
+    char *out = found != NULL ? malloc(900) : NULL;
+    if (out != NULL) {
+        found += strlen(mark);
+        found[strcspn(found, "\"")] = 0;
+        snprintf(out, 900, "%.*s,\"preview_fingerprint\":\"%s\"}", len - 1, body, found);
+    }
+    return out;
 }
 
 static void *run_sign(void *arg)
@@ -139,24 +171,8 @@ static void *run_sign(void *arg)
     }
     struct curl_slist *plain = curl_slist_append(curl_slist_append(NULL, "Content-Type: application/json"), bearer);
     for (size_t i = 0; i < w->count; i++) {
-        unsigned char digest[32];
-        char b64[48];
-        RAND_bytes(digest, sizeof(digest));
-        EVP_EncodeBlock((unsigned char *)b64, digest, sizeof(digest));
-        char body[600];
-        int len = snprintf(body, sizeof(body), "{\"key_id\":\"%s\",\"artifact_type\":\"bench\",\"digest\":\"%s\"}",
-                           w->key_id, b64);
-        snprintf(url, sizeof(url), "%s/api/v1/code-signing/preview", w->url);
-        const char *mark = "\"request_fingerprint\":\"";
-        char *found = NULL;
-        if (post(curl, url, plain, body, (size_t)len, &answer) == 200 && (found = strstr(answer.at, mark)) != NULL) {
-            found += strlen(mark);
-            found[strcspn(found, "\"")] = 0;
-            bodies[i] = malloc(900);
-            snprintf(bodies[i], 900, "%.*s,\"preview_fingerprint\":\"%s\"}", len - 1, body, found);
-        } else {
-            w->failed++;
-        }
+        bodies[i] = previewed(w, curl, plain, &answer);
+        w->failed += bodies[i] == NULL;
     }
     snprintf(url, sizeof(url), "%s/api/v1/code-signing/sign", w->url);
     pthread_barrier_wait(&start_line);
@@ -174,8 +190,11 @@ static void *run_sign(void *arg)
         struct curl_slist *headers = curl_slist_append(
             curl_slist_append(curl_slist_append(NULL, "Content-Type: application/json"), bearer), key);
         double t = now();
-        if (post(curl, url, headers, bodies[i], strlen(bodies[i]), &answer) == 200) {
+        long status = post(curl, url, headers, bodies[i], strlen(bodies[i]), &answer);
+        if (status == 200) {
             keep(w, now() - t);
+        } else if (status == 429 || status == 503) {
+            w->refused++;
         } else {
             w->failed++;
             if (w->failed == 1 && answer.at != NULL) {
@@ -201,10 +220,11 @@ static int by_value(const void *a, const void *b)
 
 static void report(struct worker *workers, size_t count, double elapsed)
 {
-    size_t total = 0, failed = 0, at = 0;
+    size_t total = 0, failed = 0, refused = 0, at = 0;
     for (size_t i = 0; i < count; i++) {
         total += workers[i].done;
         failed += workers[i].failed;
+        refused += workers[i].refused;
     }
     double *all = calloc(total + 1, sizeof(double));
     if (all == NULL) {
@@ -219,9 +239,9 @@ static void report(struct worker *workers, size_t count, double elapsed)
     }
     qsort(all, total, sizeof(double), by_value);
 #define AT(p) (total > 0 ? all[(size_t)((double)(total - 1) * (p))] * 1e3 : 0.0)
-    printf("{\"connections\":%zu,\"requests\":%zu,\"failed\":%zu,\"per_second\":%.1f,\"p50_ms\":%.3f,\"p95_ms\":%.3f,"
-           "\"p99_ms\":%.3f,\"max_ms\":%.3f}\n",
-           count, total, failed, (double)total / elapsed, AT(0.50), AT(0.95), AT(0.99), AT(1.0));
+    printf("{\"connections\":%zu,\"requests\":%zu,\"failed\":%zu,\"refused\":%zu,\"per_second\":%.1f,\"p50_ms\":%.3f,"
+           "\"p95_ms\":%.3f,\"p99_ms\":%.3f,\"max_ms\":%.3f}\n",
+           count, total, failed, refused, (double)total / elapsed, AT(0.50), AT(0.95), AT(0.99), AT(1.0));
     free(all);
 }
 

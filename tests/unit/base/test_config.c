@@ -307,6 +307,61 @@ static void paths_are_absolute_and_leave_room_for_sockets(void **state)
     assert_accepted("token:\n  module: /m.so\n  pin_file: /pin\n");
 }
 
+static void keyless_signing_needs_its_attestors(void **state)
+{
+    (void)state;
+    assert_refused("code_signing:\n  keyless:\n    enabled: true\n",
+                   "code_signing.keyless.attestors_file: is needed with code_signing.keyless.enabled");
+    assert_accepted("code_signing:\n  keyless:\n    enabled: true\n    attestors_file: /etc/svc/attestors.yaml\n");
+    assert_accepted("code_signing:\n  keyless:\n    attestors_file: /etc/svc/attestors.yaml\n");
+}
+
+static void fulcio_needs_its_roots_and_no_wire_that_others_read(void **state)
+{
+    (void)state;
+    assert_refused("code_signing:\n  keyless:\n    fulcio_url: https://fulcio.example\n",
+                   "code_signing.keyless.fulcio_root_file: is needed with code_signing.keyless.fulcio_url");
+    static const char *const bad[] = { "http://fulcio.example",         "https://",        "fulcio.example",
+                                       "http://localhost.evil.example", "ftp://127.0.0.1", "http://127.0.0.11:1" };
+    static const char *const good[] = { "https://fulcio.example", "http://127.0.0.1:5555", "http://localhost",
+                                        "http://[::1]:80/x" };
+    char text[256], want[256];
+    for (size_t i = 0; i < COUNT_OF(bad); i++) {
+        (void)snprintf(text, sizeof(text),
+                       "code_signing:\n  keyless:\n    fulcio_root_file: /f.pem\n    fulcio_url: %s\n", bad[i]);
+        (void)snprintf(
+            want, sizeof(want),
+            "svc.yaml:4: code_signing.keyless.fulcio_url: '%s' must start with https://; http:// does for this "
+            "machine only",
+            bad[i]);
+        assert_refused(text, want);
+    }
+    for (size_t i = 0; i < COUNT_OF(good); i++) {
+        (void)snprintf(text, sizeof(text),
+                       "code_signing:\n  keyless:\n    fulcio_root_file: /f.pem\n    fulcio_url: \"%s\"\n", good[i]);
+        assert_accepted(text);
+    }
+}
+
+static void files_of_code_signing_are_named_from_the_root(void **state)
+{
+    (void)state;
+    assert_refused("code_signing:\n"
+                   "  keyless:\n"
+                   "    attestors_file: attestors.yaml\n"
+                   "    fulcio_ca_file: ca.pem\n"
+                   "    fulcio_root_file: root.pem\n"
+                   "  transparency:\n"
+                   "    logs_file: ./logs.yaml\n",
+                   "svc.yaml:3: code_signing.keyless.attestors_file: 'attestors.yaml' must be an absolute path\n"
+                   "svc.yaml:4: code_signing.keyless.fulcio_ca_file: 'ca.pem' must be an absolute path\n"
+                   "svc.yaml:5: code_signing.keyless.fulcio_root_file: 'root.pem' must be an absolute path\n"
+                   "svc.yaml:7: code_signing.transparency.logs_file: './logs.yaml' must be an absolute path");
+    assert_refused("policy_dir: policies\nca:\n  policy:\n    enabled: true\n",
+                   "svc.yaml:1: policy_dir: 'policies' must be an absolute path");
+    assert_accepted("policy_dir: /etc/svc/policies\nca:\n  policy:\n    enabled: true\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -326,6 +381,9 @@ int main(void)
         cmocka_unit_test(certificate_and_key_come_together),
         cmocka_unit_test(a_log_that_is_not_synced_needs_replicas),
         cmocka_unit_test(there_are_more_threads_than_bulkhead_places),
+        cmocka_unit_test(keyless_signing_needs_its_attestors),
+        cmocka_unit_test(fulcio_needs_its_roots_and_no_wire_that_others_read),
+        cmocka_unit_test(files_of_code_signing_are_named_from_the_root),
         cmocka_unit_test(a_listener_has_an_address_and_a_port),
         cmocka_unit_test(words_that_are_closed_are_checked),
         cmocka_unit_test(paths_are_absolute_and_leave_room_for_sockets),

@@ -59,18 +59,23 @@ static void assert_checks(const struct made *made, enum sign_scheme scheme, int 
     size_t len = sign_with(made, padding, signature);
     uint8_t other[SHA256_LEN] = { 1, 2, 3, 5 };
     struct span bytes = span_of(signature, len);
-    assert_fault(codesign_signature_check(spki_of(made), scheme, SPAN_ARRAY(other), bytes), SIGNATURE_INVALID);
-    assert_fault(codesign_signature_check(spki_of(made), scheme, SPAN_ARRAY(digest), span_of(signature, len - 1)),
+    assert_fault(codesign_signature_check(spki_of(made), scheme, HASH_SHA256, SPAN_ARRAY(other), bytes),
                  SIGNATURE_INVALID);
-    assert_fault(codesign_signature_check(spki_of(made), scheme, SPAN_ARRAY(digest), span_of(signature, 0)),
-                 SIGNATURE_INVALID);
+    assert_fault(
+        codesign_signature_check(spki_of(made), scheme, HASH_SHA256, SPAN_ARRAY(digest), span_of(signature, len - 1)),
+        SIGNATURE_INVALID);
+    assert_fault(
+        codesign_signature_check(spki_of(made), scheme, HASH_SHA256, SPAN_ARRAY(digest), span_of(signature, 0)),
+        SIGNATURE_INVALID);
     if (wrong != SIGN_SCHEME_NONE) {
-        assert_fault(codesign_signature_check(spki_of(made), wrong, SPAN_ARRAY(digest), bytes), SIGNATURE_INVALID);
+        assert_fault(codesign_signature_check(spki_of(made), wrong, HASH_SHA256, SPAN_ARRAY(digest), bytes),
+                     SIGNATURE_INVALID);
     }
     signature[len / 2] ^= 1;
-    assert_fault(codesign_signature_check(spki_of(made), scheme, SPAN_ARRAY(digest), bytes), SIGNATURE_INVALID);
+    assert_fault(codesign_signature_check(spki_of(made), scheme, HASH_SHA256, SPAN_ARRAY(digest), bytes),
+                 SIGNATURE_INVALID);
     signature[len / 2] ^= 1;
-    assert_fault(codesign_signature_check(spki_of(made), scheme, SPAN_ARRAY(digest), bytes), NONE);
+    assert_fault(codesign_signature_check(spki_of(made), scheme, HASH_SHA256, SPAN_ARRAY(digest), bytes), NONE);
 }
 
 static void a_signature_of_another_key_or_no_key_is_refused(void **state)
@@ -80,10 +85,11 @@ static void a_signature_of_another_key_or_no_key_is_refused(void **state)
     CLEANUP(made_clear) struct made two = make("EC", "P-256");
     unsigned char signature[SIGNATURE_MAX];
     struct span bytes = span_of(signature, sign_with(&one, 0, signature));
-    assert_fault(codesign_signature_check(spki_of(&two), SIGN_SCHEME_ECDSA, SPAN_ARRAY(digest), bytes),
+    assert_fault(codesign_signature_check(spki_of(&two), SIGN_SCHEME_ECDSA, HASH_SHA256, SPAN_ARRAY(digest), bytes),
                  SIGNATURE_INVALID);
-    assert_fault(codesign_signature_check(span_of("", 0), SIGN_SCHEME_ECDSA, SPAN_ARRAY(digest), bytes), CRYPTO);
-    assert_fault(codesign_signature_check(span_of(one.spki, (size_t)one.spki_len - 1), SIGN_SCHEME_ECDSA,
+    assert_fault(codesign_signature_check(span_of("", 0), SIGN_SCHEME_ECDSA, HASH_SHA256, SPAN_ARRAY(digest), bytes),
+                 CRYPTO);
+    assert_fault(codesign_signature_check(span_of(one.spki, (size_t)one.spki_len - 1), SIGN_SCHEME_ECDSA, HASH_SHA256,
                                           SPAN_ARRAY(digest), bytes),
                  CRYPTO);
 }

@@ -20,6 +20,7 @@ static struct wire_request request_of(enum wire_op op)
                                   .digest = span_of(digest, 32),
                                   .op_id = { OP_ID },
                                   .signature = span_text("signature"),
+                                  .spki = span_text("spki"),
                                   .aad = span_text("aad"),
                                   .data = span_text("data") };
 }
@@ -112,6 +113,9 @@ static void digests_signatures_and_data_of_wrong_size_are_refused(void **state)
     request.signature = span_of(large, 0);
     assert_check(request, BAD_ARGUMENT);
     request.signature = span_of(large, SIGNATURE_MAX + 1);
+    assert_check(request, BAD_ARGUMENT);
+    request = request_of(WIRE_VERIFY);
+    request.spki = span_of(large, SPKI_MAX + 1);
     assert_check(request, BAD_ARGUMENT);
     request = request_of(WIRE_SEAL);
     request.data = span_of(large, WIRE_DATA_MAX - 2);
@@ -301,6 +305,7 @@ static void every_operation_survives_the_way(void **state)
         }
         assert_string_equal(back.op_id.text, op == WIRE_SIGN ? OP_ID : "");
         assert_true(span_equal(back.signature, op == WIRE_VERIFY ? request.signature : (struct span){ 0 }));
+        assert_true(span_equal(back.spki, op == WIRE_VERIFY ? request.spki : (struct span){ 0 }));
         bool data = op == WIRE_SEAL || op == WIRE_UNSEAL;
         assert_true(span_equal(back.aad, data ? request.aad : (struct span){ 0 }));
         assert_true(span_equal(back.data, data ? request.data : (struct span){ 0 }));

@@ -430,7 +430,11 @@ static void sign_and_check(const struct key_ref *key, struct span spki, enum sig
     assert_ok(token_sign(turn.op, turn.session, key, scheme, hash, bytes, &signature));
     assert_true(openssl_accepts(spki, scheme, hash, buf_span(&signature)));
     assert_ok(token_verify(turn.op, turn.session, key, scheme, hash, bytes, buf_span(&signature)));
+    assert_ok(token_verify_under(turn.op, spki, scheme, hash, bytes, buf_span(&signature)));
+    assert_fault(token_verify_under(turn.op, span_of(spki.at, spki.len - 1), scheme, hash, bytes, buf_span(&signature)),
+                 BAD_ARGUMENT);
     signature.at[signature.len - 1] ^= 1;
+    assert_fault(token_verify_under(turn.op, spki, scheme, hash, bytes, buf_span(&signature)), SIGNATURE_INVALID);
     assert_fault(token_verify(turn.op, turn.session, key, scheme, hash, bytes, buf_span(&signature)),
                  SIGNATURE_INVALID);
     signature.at[signature.len - 1] ^= 1;

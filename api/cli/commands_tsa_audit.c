@@ -1,0 +1,107 @@
+/* Time stamps and the audit trail: the table is the command line, its help, and what it asks of the server. */
+#include "api/cli/commands.h"
+
+static const struct flag stamp_flags[] = {
+    OUT_FLAG("where the time stamp goes (FILE.tsr)"),
+    { .name = "digest", .value = "HASH", .doc = "sha256, sha384 or sha512 (sha256)" },
+    { .name = "url", .value = "URL", .doc = "address of the authority (SVC_TSA_URL; else /tsa of the appliance)" },
+    { .name = "root", .value = "PEM", .doc = "root to verify the stamp against before it is written (SVC_TSA_ROOT)" },
+};
+static const struct flag stamp_verify_flags[] = {
+    { .name = "token", .value = "FILE.tsr", .required = true, .doc = "the time stamp" },
+    { .name = "root", .value = "PEM", .doc = "root certificate that you trust (SVC_TSA_ROOT)" },
+    { .name = "certificates", .value = "PEM", .doc = "further certificates, for a time stamp without its own" },
+};
+static const struct flag chain_flags[] = {
+    OUT_FLAG("where the certificates go (stdout)"),
+    { .name = "url", .value = "URL", .doc = "address of the authority (SVC_TSA_URL; else /tsa of the appliance)" },
+};
+static const struct flag record_flags[] = {
+    { .name = "actor", .value = "SUBJECT", .doc = "only what this subject did" },
+    { .name = "type", .value = "TYPE", .doc = "only events of this type, such as codesign.signed" },
+    { .name = "from", .value = "TIME", .doc = "from this time on (RFC 3339)" },
+    { .name = "to", .value = "TIME", .doc = "before this time" },
+    { .name = "order", .value = "asc|desc", .doc = "oldest or newest first (desc)" },
+    LIMIT_FLAG,
+    CURSOR_FLAG,
+};
+static const struct flag export_flags[] = {
+    OUT_FLAG("where the export goes (stdout)"),
+    { .name = "from-sequence", .value = "N", .doc = "first record (1)" },
+    { .name = "to-sequence", .value = "N", .doc = "last record (the newest)" },
+};
+static const struct flag audit_key_flags[] = {
+    OUT_FLAG("where the keys go (stdout)"),
+};
+static const struct flag audit_verify_flags[] = {
+    { .name = "artifact", .value = "FILE", .required = true, .doc = "the export" },
+    { .name = "audit-jwks", .value = "FILE", .required = true, .doc = "verification keys that you pinned earlier" },
+};
+
+static const struct command rows[] = {
+    { .words = "tsa stamp",
+      .arguments = "FILE",
+      .least = 1,
+      .most = 1,
+      .routes = { { "POST", PATH_TSA } },
+      FLAGS(stamp_flags),
+      .run = run_tsa_stamp,
+      .help = "fetch an RFC 3161 time stamp for a file",
+      .more = "Hashes FILE here and sends the digest only. With a root (--root or SVC_TSA_ROOT) the stamp is verified\n"
+              "against it before it is written. Needs no token.",
+      .example = "tsa stamp release.sig -o release.sig.tsr" },
+    { .words = "tsa inspect",
+      .arguments = "FILE.tsr",
+      .least = 1,
+      .most = 1,
+      .run = run_tsa_inspect,
+      .help = "what a time stamp says, believed or not",
+      .example = "tsa inspect release.sig.tsr" },
+    { .words = "tsa verify",
+      .arguments = "FILE",
+      .least = 1,
+      .most = 1,
+      FLAGS(stamp_verify_flags),
+      .run = run_tsa_verify,
+      .help = "check a file's time stamp offline",
+      .more = "Checks signature, certificate path to the root at the stated time, and that FILE is what was stamped.",
+      .example = "tsa verify release.sig --token release.sig.tsr --root tsa-root.pem" },
+    { .words = "tsa chain",
+      .routes = { { "GET", "/tsa/chain.pem" } },
+      FLAGS(chain_flags),
+      .run = run_tsa_chain,
+      .help = "the authority's certificates, leaf first",
+      .more = "Pin the last one as root, after you have compared it by another way. Needs no token.",
+      .example = "tsa chain -o tsa-chain.pem" },
+    { .words = "audit records",
+      .routes = { { "GET", "/api/v1/audit/records" } },
+      FLAGS(record_flags),
+      .run = run_audit_records,
+      .help = "who did what, newest first",
+      .more = "Needs the permission audit:read.",
+      .example = "audit records --type codesign.signed --from 2026-01-01T00:00:00Z --limit 20" },
+    { .words = "audit export",
+      .routes = { { "GET", "/api/v1/audit/export" } },
+      FLAGS(export_flags),
+      .run = run_audit_export,
+      .help = "all records and the head of their hash chain, signed",
+      .more = "A compact JWS by the tenant's audit-export key. Keep exports where they cannot be altered: each proves\n"
+              "what the trail was at that time. Needs the permission audit:read.",
+      .example = "audit export -o audit.jws" },
+    { .words = "audit verification-keys",
+      .routes = { { "GET", "/api/v1/audit/verification-keys" } },
+      FLAGS(audit_key_flags),
+      .run = run_audit_keys,
+      .help = "the keys that exports are verified with (JWK set)",
+      .more = "Pin them once, apart from the exports: an export and keys from one hand prove nothing.",
+      .example = "audit verification-keys -o audit.jwks" },
+    { .words = "audit verify",
+      FLAGS(audit_verify_flags),
+      .run = run_audit_verify,
+      .help = "check an export offline",
+      .more = "Checks the signature by a pinned key and recomputes the hash of every record. Names the first record\n"
+              "that does not hold.",
+      .example = "audit verify --artifact audit.jws --audit-jwks audit.jwks" },
+};
+
+const struct command_group commands_of_tsa_and_audit = { rows, COUNT_OF(rows) };

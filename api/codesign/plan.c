@@ -1,0 +1,132 @@
+#include "api/codesign/internal.h"
+
+#include "appliance/base/codec.h"
+#include "appliance/base/secret.h"
+
+#define CANONICAL_MAX ((size_t)64 << 10)
+
+/* Everything outside the request whose change must void a preview. Whether an approval is there does not: it is
+ * obtained between preview and execution. */
+static struct fault print_configuration(const struct codesign_plan *plan, struct buf *out)
+{
+    CLEANUP(buf_free) struct buf json = BUF_INIT(CANONICAL_MAX);
+    const struct policy_decision *decision = &plan->governance.decision;
+    struct sha256 spki;
+    struct jout jout;
+    jout_init(&jout, &json);
+    jout_object(&jout);
+    jout_key_text(&jout, "schema", "svc.codesign.configuration.v1");
+    jout_key_text(&jout, "algorithm", key_algorithm_text(plan->algorithm));
+    if (plan->request.mode == CODESIGN_KEY) {
+        TRY(sha256_of(plan->key.spki, &spki));
+        jout_key_text(&jout, "key_state", plan->key.state);
+        jout_key_hex(&jout, "public_key_sha256", SPAN_ARRAY(spki.at));
+        jout_key_text(&jout, "outcome", policy_outcome_text(decision->outcome));
+        jout_key_text(&jout, "rule", decision->rule);
+        jout_key_int(&jout, "approvers", decision->approvers);
+    } else {
+        jout_key_text(&jout, "methods", plan->methods_digest);
+    }
+    jout_key_text(&jout, "policy", plan->policy_digest);
+    jout_key_text(&jout, "logs", plan->logs_digest);
+    jout_key_text(&jout, "transparency_destination", plan->destination);
+    jout_object_end(&jout);
+    TRY(jout_end(&jout));
+    return json_canonical(buf_span(&json), out);
+}
+
+static struct fault print_request(struct tenant_id tenant, const struct codesign_plan *plan, struct buf *out)
+{
+    CLEANUP(buf_free) struct buf json = BUF_INIT(CANONICAL_MAX);
+    struct jout jout;
+    jout_init(&jout, &json);
+    jout_object(&jout);
+    jout_key_text(&jout, "schema", "svc.codesign.preview.v1");
+    jout_key_text(&jout, "tenant_id", tenant.text);
+    codesign_request_print(&jout, &plan->request);
+    jout_key_text(&jout, "configuration_fingerprint", plan->configuration_fingerprint);
+    jout_object_end(&jout);
+    TRY(jout_end(&jout));
+    return json_canonical(buf_span(&json), out);
+}
+
+struct fault codesign_fingerprints(struct tenant_id tenant, struct span fingerprint_key, struct codesign_plan *plan)
+{
+    CLEANUP(buf_free) struct buf configuration = BUF_INIT(CANONICAL_MAX);
+    CLEANUP(buf_free) struct buf request = BUF_INIT(CANONICAL_MAX);
+    struct sha256 digest, mac;
+    TRY(print_configuration(plan, &configuration));
+    TRY(sha256_of(buf_span(&configuration), &digest));
+    hex_text(SPAN_ARRAY(digest.at), plan->configuration_fingerprint, sizeof(plan->configuration_fingerprint));
+    TRY(print_request(tenant, plan, &request));
+    const struct span parts[] = { buf_span(&request) };
+    TRY(hmac_sha256(fingerprint_key, parts, COUNT_OF(parts), &mac));
+    hex_text(SPAN_ARRAY(mac.at), plan->request_fingerprint, sizeof(plan->request_fingerprint));
+    return OK;
+}
+
+/* Unknown, of another tenant, or of another purpose: the same answer. */
+static struct fault find_key(struct op *op, struct services *services, const char *id, struct managed_key *ret_key)
+{
+    struct uuid key_id;
+    struct fault fault = uuid_parse(span_text(id), &key_id);
+    if (!FAULTED(fault)) {
+        fault = keys_get(op, services, key_id, ret_key);
+    }
+    bool wrong_purpose = !FAULTED(fault) && ret_key->ref.purpose != KEY_PURPOSE_CODESIGN;
+    if (fault.code == FAULT_BAD_ARGUMENT || fault.code == FAULT_KEY_NOT_FOUND || wrong_purpose) {
+        op->note = (struct fault_note){ 0 };
+        return op_fail_field(op, FAULT(KEY_NOT_FOUND), "/key_id",
+                             "no such code-signing key: list them with "
+                             "GET /api/v1/keys?purpose=codesign");
+    }
+    TRY(fault);
+    if (strcmp(ret_key->state, "active") != 0) {
+        return op_fail_field(op, FAULT(KEY_STATE), "/key_id", "the key is %s and signs no more", ret_key->state);
+    }
+    return OK;
+}
+
+static struct fault plan_key(struct op *op, struct services *services, const struct codesign_body *body, utc_us now,
+                             struct codesign_plan *plan)
+{
+    const struct verified_identity nobody = { 0 };
+    TRY(find_key(op, services, body->key_id, &plan->key));
+    plan->request.key_id = plan->key.ref.id;
+    plan->algorithm = plan->key.algorithm;
+    TRY(codesign_scheme_choose(op, body->signature_scheme, plan->algorithm, &plan->request.scheme));
+    return governance_look(op, services, &plan->request, plan->key.name, &nobody, now, &plan->governance);
+}
+
+/* Nothing that the proof says is believed here: whether its identity may sign is decided at execution. */
+static struct fault plan_keyless(struct op *op, struct services *services, struct codesign_plan *plan)
+{
+    if (!services->config->keyless_enabled || services->attest == NULL) {
+        return op_fail(op, FAULT(KEYLESS_DISABLED),
+                       "keyless signing is switched off here (code_signing.keyless.enabled in the configuration)");
+    }
+    TRY(attest_inspect(op, services, plan->request.identity_method, plan->request.proof));
+    plan->algorithm = KEY_ALGORITHM_EC_P256;
+    plan->request.scheme = SIGN_SCHEME_ECDSA;
+    plan->governance.enabled = services->config->policy_enabled || services->config->policy_approval;
+    return attest_digest(op, services, plan->methods_digest);
+}
+
+struct fault codesign_plan_make(struct request *request, enum codesign_form form, struct codesign_plan *ret_plan)
+{
+    const struct codesign_body *body = request->body;
+    struct services *services = request->services;
+    struct op *op = request->op;
+    struct codesign_plan plan = { 0 };
+    utc_us now = clock_utc();
+    TRY(codesign_request_read(op, form, body, &plan.request));
+    TRY(plan.request.mode == CODESIGN_KEY ? plan_key(op, services, body, now, &plan)
+                                          : plan_keyless(op, services, &plan));
+    TRY(transparency_plan(op, services, plan.algorithm, plan.request.scheme, plan.request.hash, now,
+                          &plan.destination));
+    TRY(transparency_digest(op, services, plan.logs_digest));
+    policy_digest(services->policy, services->config, plan.policy_digest);
+    TRY(codesign_fingerprints(op->tenant, secret_span(services->fingerprint_key), &plan));
+    *ret_plan = plan;
+    return OK;
+}
