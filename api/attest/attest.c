@@ -20,7 +20,7 @@ static struct fault find_method(struct op *op, struct services *services, const 
             return OK;
         }
     }
-    return op_fail(op, FAULT(IDENTITY_METHOD), "this tenant has no identity method of that name");
+    return proof_fail(op, IDENTITY_METHOD, "this tenant has no identity method of that name");
 }
 
 /* ---- the form of a proof ---- */
@@ -39,7 +39,7 @@ static bool accepts(const struct method *method, const char *alg)
 static struct fault open_form(struct op *op, struct span proof, struct jws_opened *ret_jws)
 {
     if (proof.len > PROOF_MAX) {
-        return op_fail(op, FAULT(TOO_LARGE), "an identity proof has at most %zu bytes", PROOF_MAX);
+        return proof_fail(op, TOO_LARGE, "an identity proof has at most %zu bytes", PROOF_MAX);
     }
     struct fault fault = jws_open(op, proof, ret_jws);
     if (fault.code == FAULT_JWS_FORMAT) {

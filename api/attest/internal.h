@@ -114,7 +114,8 @@ struct fault template_fill(struct op *op, const char *text, const char *url, con
 bool san_kind_of(const char *san, enum san_kind *ret_kind);
 
 /* Notes the refusal of a proof in our words: nothing that a parser said about its bytes reaches the caller. */
-#define proof_fail(op, sym, ...) ((op)->note = (struct fault_note){ 0 }, op_fail((op), FAULT(sym), __VA_ARGS__))
+#define proof_fail(op, sym, ...) \
+    ((op)->note = (struct fault_note){ 0 }, (void)op_fail((op), FAULT(sym), __VA_ARGS__).code, FAULT(sym))
 
 struct fault attest_start(struct op *op, struct services *services);
 void attest_stop(struct services *services);

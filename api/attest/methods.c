@@ -12,7 +12,7 @@
 #define LEEWAY_US      (30 * US_PER_S)
 #define LIFETIME_US    (3600 * US_PER_S)
 
-struct fault refuse_at(struct reading *reading, unsigned line, const char *format, ...)
+void refuse_note(struct reading *reading, unsigned line, const char *format, ...)
 {
     char text[512];
     va_list args;
@@ -20,7 +20,6 @@ struct fault refuse_at(struct reading *reading, unsigned line, const char *forma
     (void)vsnprintf(text, sizeof(text), format, args);
     va_end(args);
     IGNORE(buf_printf(reading->why, "%s:%u: %s", reading->file, line, text));
-    return FAULT(CONFIG);
 }
 
 static struct fault check_together(struct reading *reading, const struct yaml_node *node, const struct method *method)

@@ -11,7 +11,8 @@ struct reading {
     struct buf *why;
 };
 /* CONFIG, and "FILE:LINE: what" in why. */
-struct fault refuse_at(struct reading *reading, unsigned line, const char *format, ...) PRINTF(3, 4);
+#define refuse_at(reading, line, ...) (refuse_note((reading), (line), __VA_ARGS__), FAULT(CONFIG))
+void refuse_note(struct reading *reading, unsigned line, const char *format, ...) PRINTF(3, 4);
 /* The keys of one method, each by itself. */
 struct fault method_take_members(struct reading *reading, const struct yaml_node *node, struct method *method);
 /* Reads the files that the method pins; sets its keys and its digest. CONFIG, with the line of `node`. */

@@ -1,6 +1,7 @@
 #include "api/ca/internal.h"
 #include "signer-pkcs11/provider/provider.h"
 
+#include <openssl/err.h>
 #include <openssl/pem.h>
 
 #define KEY_ID_LEN 20 /* RFC 7093 2, method 1: the leftmost 160 bits of SHA-256 */
@@ -150,7 +151,11 @@ struct fault issuance_sign(const struct issuance *in, const struct key_ref *key_
     svc_provider_unbind();
     if (!signed_now) {
         struct fault fault = svc_provider_fault();
-        return FAULTED(fault) ? fault : failed(in, "the certificate could not be signed");
+        if (FAULTED(fault)) {
+            ERR_clear_error(); /* OpenSSL's words about it are none of the next call's */
+            return fault;
+        }
+        return failed(in, "the certificate could not be signed");
     }
     if (X509_verify(in->made, public) != 1) {
         return failed(in, "the token's signature over the certificate does not verify");

@@ -43,8 +43,16 @@ struct keyless_authority {
 struct fault keyless_root_issue(struct op *op, struct signer_client *signer, const struct key_ref *key,
                                 struct span spki, utc_us not_before, struct span *ret_der);
 
-/* The chain for the ephemeral key, leaf first, DER, in op's arena: by `authority`, or by Fulcio when config says so.
- * FULCIO_UNAVAILABLE, FULCIO_REFUSED, and the signer's faults. */
+/* The chain for the ephemeral key, leaf first and root last, DER, in op's arena: by `authority`, or by Fulcio when
+ * config says so (authority may then be NULL). PROOF_CLAIM         the SAN is no absolute URI, e-mail address or host
+ * name of at most 1024 printable ASCII bytes; or a claim is longer, not printable UTF-8, doubled, or names another
+ * issuer. Empty claims are left out; arcs 1 and 8, the issuer, are always there KEY_STATE           the authority's
+ * certificate is not valid at not_before SIGNER_OP_MISMATCH  the operation has another certificate already: of one
+ * operation there is one, by our authority FULCIO_UNAVAILABLE  worth repeating; op's note may have its Retry-After
+ *   FULCIO_REFUSED      Fulcio said no, or what it issued is not acceptable. Its chain is verified at the leaf's own
+ *                       notBefore, and the leaf has to be valid now (a minute of difference between the clocks is let
+ *                       through). Each call is a new certificate: Fulcio knows no operation ids
+ * and the signer's faults. BUG_IF(tx_open). */
 struct fault keyless_issue(struct op *op, const struct config *config, struct signer_client *signer,
                            const struct keyless_authority *authority, const struct keyless_subject *subject,
                            struct span **ret_chain, size_t *ret_count);

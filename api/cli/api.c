@@ -190,6 +190,7 @@ struct fault api_exchange(struct cli *cli, const struct api_call *call, char *wh
         TRY(make_idempotency_key(cli));
     }
     const struct http_request request = {
+        .advise = true,
         .method = route->method,
         .url = text,
         .content_type = strcmp(route->method, "POST") == 0 ? "application/json" : NULL,

@@ -10,9 +10,9 @@
 #ifndef API_CLI_BUNDLE_H
 #define API_CLI_BUNDLE_H
 
-#include "api/cli/certificate.h"
 #include "api/cli/trusted_root.h"
 #include "api/cli/view.h"
+#include "api/codesign/verify.h"
 #include "api/transparency/verify.h"
 
 #define BUNDLE_MAX         ((size_t)4 << 20)

@@ -185,7 +185,7 @@ struct fault bundle_verify(struct op *op, const struct bundle *bundle, const str
                            struct bundle_verdict *ret_verdict)
 {
     struct bundle_verdict verdict = { 0 };
-    struct span spki;
+    struct span spki = { 0 };
     bool by_certificate = expect->key.len == 0;
     if (by_certificate && (expect->root == NULL || expect->identity == NULL || expect->issuer == NULL)) {
         return op_fail(op, FAULT(BAD_ARGUMENT),

@@ -149,7 +149,8 @@ static struct fault show_preview(struct cli *cli, const char *path, struct span 
     plan_print(cli, stdout, plan);
     const char *fingerprint = view_member(cli->op, plan, "request_fingerprint");
     (void)printf("  fingerprint    %s\n", fingerprint != NULL ? fingerprint : "-");
-    hint("nothing was signed; to sign, use svc-cli code-signing sign, or send the fingerprint as preview_fingerprint");
+    hint("nothing was signed; to sign, use svc-cli code-signing %s, or send the fingerprint as preview_fingerprint",
+         strcmp(path, PATH_KEYLESS_PREVIEW) == 0 ? "keyless" : "sign");
     return OK;
 }
 

@@ -1,9 +1,9 @@
 /* code-signing verify-long-term: was this signature made while its certificate was valid? Offline. */
-#include "api/cli/certificate.h"
 #include "api/cli/files.h"
 #include "api/cli/print.h"
 #include "api/cli/publickey.h"
 #include "api/cli/stamp.h"
+#include "api/codesign/verify.h"
 #include "appliance/base/codec.h"
 #include "appliance/base/crypto.h"
 #include "appliance/base/json.h"

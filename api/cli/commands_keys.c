@@ -24,6 +24,7 @@ static const struct flag key_destroy_flags[] = {
 };
 static const struct flag key_csr_flags[] = {
     { .name = "subject", .value = "SUBJECT", .required = true, .doc = "such as CN=Release,O=Example" },
+    { .name = "email", .value = "ADDRESS", .doc = "as subject alternative name" },
     OUT_FLAG("where the request goes, PEM (stdout)"),
 };
 static const struct flag key_certify_flags[] = {

@@ -17,6 +17,7 @@ static struct fault probe(struct cli *cli, size_t route, struct http_answer *ans
                                           .url = url,
                                           .ca_file = cli->ca_file,
                                           .timeout_ns = cli->timeout_ns,
+                                          .advise = true,
                                           .answer_max = (size_t)1 << 20 };
     if (FAULTED(http_send(&request, why, sizeof(why), answer))) {
         return api_unreachable(cli, why);

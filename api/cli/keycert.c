@@ -1,8 +1,8 @@
 /* keys csr, certify: certificates for keys of the token, by an authority of the user's. */
 #include "api/cli/api.h"
-#include "api/cli/certificate.h"
 #include "api/cli/files.h"
 #include "api/cli/print.h"
+#include "api/codesign/verify.h"
 #include "appliance/base/json.h"
 
 #define BODY_MAX ((size_t)512 << 10)
@@ -18,6 +18,9 @@ struct fault run_keys_csr(struct cli *cli)
     jout_init(&jout, &body);
     jout_object(&jout);
     jout_key_text(&jout, "subject", cli_flag(cli, "subject"));
+    if (cli_flag(cli, "email") != NULL) {
+        jout_key_text(&jout, "email", cli_flag(cli, "email"));
+    }
     jout_object_end(&jout);
     TRY(jout_end(&jout));
     TRY(out != NULL ? files_check_writable(cli->op, out) : OK);

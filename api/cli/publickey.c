@@ -17,7 +17,7 @@ static EVP_PKEY *from_certificate(BIO *pem, struct span der)
     X509 *into = certificate;
     X509 *read = pem != NULL ? PEM_read_bio_X509(pem, &into, NULL, NULL) : d2i_X509(&into, &at, (long)der.len);
     if (read == NULL) {
-        (void)TAKE(certificate); /* both have freed it */
+        certificate = into; /* freed and NULL where it was begun to be read */
         return NULL;
     }
     return X509_get_pubkey(certificate);

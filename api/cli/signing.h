@@ -6,9 +6,9 @@
 #define API_CLI_SIGNING_H
 
 #include "api/cli/api.h"
-#include "api/cli/certificate.h"
 #include "api/cli/files.h"
 #include "api/cli/stamp.h"
+#include "api/codesign/verify.h"
 
 #define SIGNING_BODY_MAX ((size_t)64 << 10)
 #define SIGNING_MANY     64 /* files of one batch */
@@ -88,7 +88,8 @@ struct bundle_parts {
     struct view entry;         /* TransparencyLogEntry; empty = none */
     struct span stamp;         /* empty = none */
 };
-/* The bundle of a signature; its signer is what its entry names, else the certificate when there is one. */
+/* The bundle of a signature. Its signer is the certificate where the entry names one, or without an entry where it
+ * states an identity with its issuer; else the public key. */
 struct fault bundle_assemble(struct op *op, const struct bundle_parts *parts, struct buf *out);
 /* For one file of a signing: waits for its entry where --bundle or --wait-log ask for that, and writes the bundle. */
 struct fault signing_publish(struct cli *cli, const struct signing *signing, struct signing_file *file);

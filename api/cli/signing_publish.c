@@ -67,20 +67,33 @@ struct fault publish_wait(struct cli *cli, const char *operation_id, int64_t lim
     return OK;
 }
 
+/* Verifiers take a certificate only for the identity that it states and its issuer vouches for (Fulcio's form), and an
+ * entry only with the signer that it names. A certificate of another kind would shut out those who pin the key. */
+static struct fault choose_signer(struct op *op, const struct bundle_parts *parts, struct bundle *bundle)
+{
+    struct identity identity = { 0 };
+    bool by_certificate = false;
+    if (parts->chain->count > 0 && bundle->entry_count > 0) {
+        by_certificate = bundle_entry_has_certificate(op, &bundle->entries[0]);
+    } else if (parts->chain->count > 0) {
+        TRY(certificate_identity(op, parts->chain->at[0], &identity));
+        by_certificate = identity.issuer != NULL;
+    }
+    if (by_certificate) {
+        bundle->chain = *parts->chain;
+        return OK;
+    }
+    return bundle_hint(op, parts->spki, &bundle->hint);
+}
+
 struct fault bundle_assemble(struct op *op, const struct bundle_parts *parts, struct buf *out)
 {
     struct bundle bundle = { .hash = parts->hash, .digest = parts->digest, .signature = parts->signature };
-    bool by_certificate = parts->chain->count > 0;
     if (view_is_there(parts->entry)) {
         TRY(tlog_entry_read(op, parts->entry.json, &bundle.entries[0]));
         bundle.entry_count = 1;
-        by_certificate = by_certificate && bundle_entry_has_certificate(op, &bundle.entries[0]);
     }
-    if (by_certificate) {
-        bundle.chain = *parts->chain;
-    } else {
-        TRY(bundle_hint(op, parts->spki, &bundle.hint));
-    }
+    TRY(choose_signer(op, parts, &bundle));
     if (parts->stamp.len > 0) {
         bundle.stamps[bundle.stamp_count++] = parts->stamp;
     }

@@ -37,6 +37,7 @@ struct fault stamp_exchange(struct cli *cli, const struct stamp_source *source, 
                             struct http_request *request, struct http_answer *answer)
 {
     char why[1024] = "";
+    request->advise = true;
     TRY(authority(cli, source, path, &request->url));
     request->ca_file = cli->ca_file;
     request->plain_too = true; /* a time stamp carries its own proof */

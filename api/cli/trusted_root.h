@@ -5,7 +5,7 @@
 #ifndef API_CLI_TRUSTED_ROOT_H
 #define API_CLI_TRUSTED_ROOT_H
 
-#include "api/cli/certificate.h"
+#include "api/codesign/verify.h"
 #include "api/transparency/verify.h"
 
 #define TRUSTED_ROOT_MAX ((size_t)4 << 20)

@@ -159,26 +159,27 @@ static const struct jin_field long_term_fields[] = {
         { "digest_algorithm", "string", "sha256, sha384 or sha512." },    \
         { "signature_scheme", "string", "As it was judged." },            \
         { "public_key_sha256", "string", "Of the key that verified it, hex." }
+#define CERTIFIED_ANSWER                                                                  \
+    VALID_ANSWER, { "certificate_sha256", "string", "Of the signing certificate, hex." }, \
+        { "not_before", "string", "Its validity begins." }, { "not_after", "string", "And ends." }
 static const struct answer_field verify_answer[] = {
     VALID_ANSWER,
     { "key_id", "string", "When it was given." },
     { "key_state", "string", "active or destroyed." },
 };
 static const struct answer_field keyless_verify_answer[] = {
-    VALID_ANSWER,
+    CERTIFIED_ANSWER,
     { "fulcio_san", "string", "The identity of the certificate, as expected." },
     { "fulcio_issuer", "string", "Who vouched for it, as expected." },
     { "time_source", "string", "timestamp or now." },
     { "judged_at", "string", "The moment at which the certificate was judged." },
 };
 static const struct answer_field long_term_answer[] = {
-    VALID_ANSWER,
+    CERTIFIED_ANSWER,
     { "gen_time", "string", "What the time stamp says." },
     { "timestamp_serial", "string", "Its serial number." },
     { "timestamp_policy", "string", "Its policy." },
     { "timestamp_signer", "string", "Who stamped." },
-    { "not_before", "string", "The signing certificate's validity begins." },
-    { "not_after", "string", "And ends." },
 };
 static const struct answer_field trusted_root_answer[] = {
     { "mediaType", "string", "Sigstore's trusted root, version 0.1." },

@@ -12,7 +12,7 @@
  *     projection.c  events -> rows
  *     operations.c  rows -> struct codesign_operation; waiting for one
  *     answers.c     what is told of plans and operations
- *     check.c       verification as a service
+ *     check.c       verification as a service; check_read.c, check_certificate.c
  *     trust.c       what verifiers have to trust
  */
 #ifndef API_CODESIGN_INTERNAL_H
@@ -243,7 +243,7 @@ struct fault keyless_certify(struct op *op, struct services *services, const str
 struct fault keyless_prepare(struct op *op, struct services *services);
 struct fault codesign_cleanup_handler(struct op *op, struct services *services, const struct outbox_item *item);
 
-/* ---- check.c ---- */
+/* ---- check.c, check_certificate.c; more in check.h ---- */
 
 /* Body of the verifying routes; each route's table names its own members. */
 struct check_body {
@@ -255,11 +255,8 @@ struct fault route_verify(struct request *request);
 struct fault route_keyless_verify(struct request *request);
 struct fault route_verify_long_term(struct request *request);
 
-/* ---- trust.c ---- */
+/* ---- trust.c; more in trust.h ---- */
 
-struct chain; /* verify.h */
-/* The authorities of keyless certificates that the tenant ever had, or Fulcio's pinned roots. */
-struct fault trust_authorities(struct request *request, struct chain *ret_roots);
 struct fault route_trusted_root(struct request *request);
 
 /* ---- the rest ---- */

@@ -37,6 +37,7 @@ struct identity {
     size_t name_count;
     const char *issuer;  /* of the identity: Fulcio's extension 57264.1.8 (or 1.1); NULL = none */
     const char *subject; /* RFC 2253; "" when empty */
+    const char *common_name, *organization; /* of the subject; NULL = none */
 };
 struct fault certificate_identity(struct op *op, struct span der, struct identity *ret_identity);
 
@@ -48,5 +49,11 @@ enum signer_use {
  * `authority` help to find the path. BUNDLE_INVALID; TIMESTAMP_VALIDITY when the leaf itself was not valid then. */
 struct fault chain_verify(struct op *op, const struct chain *signer, const struct chain *authority, utc_us time,
                           enum signer_use use);
+
+/* Is each certificate issued by the next one (by name and key identifier)? BUNDLE_INVALID tells which is not. */
+struct fault chain_check_order(struct op *op, const struct chain *chain);
+/* The chains that lie in a heap of authorities' certificates: from each that issued no other up to its self-signed
+ * root, CHAIN_MAX at most. What leads to no root is left out. */
+struct fault chains_of(struct op *op, const struct chain *heap, struct chain *ret_chains, size_t *ret_count);
 
 #endif

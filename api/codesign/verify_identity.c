@@ -3,6 +3,7 @@
 #include "appliance/base/crypto.h"
 #include "appliance/base/der.h"
 
+#include <openssl/err.h>
 #include <openssl/x509v3.h>
 
 /* Fulcio's extensions and its otherName (its oid-info document). */
@@ -109,6 +110,26 @@ static struct fault read_issuer(struct op *op, X509 *certificate, struct identit
     return value.len > 0 ? keep_text(op, value, &identity->issuer) : OK;
 }
 
+/* One part of the subject, the first of its kind; NULL = there is none. */
+static struct fault subject_part(struct op *op, X509 *certificate, int nid, const char **ret_text)
+{
+    const X509_NAME *name = X509_get_subject_name(certificate);
+    int at = X509_NAME_get_index_by_NID(name, nid, -1);
+    unsigned char *utf8 = NULL;
+    if (at < 0) {
+        *ret_text = NULL;
+        return OK;
+    }
+    int len = ASN1_STRING_to_UTF8(&utf8, X509_NAME_ENTRY_get_data(X509_NAME_get_entry(name, at)));
+    if (len < 0) {
+        ERR_clear_error();
+        return op_fail(op, FAULT(BUNDLE_INVALID), "the certificate's subject does not decode");
+    }
+    struct fault fault = keep_text(op, span_of(utf8, (size_t)len), ret_text);
+    OPENSSL_free(utf8);
+    return fault;
+}
+
 static struct fault read_subject(struct op *op, X509 *certificate, struct identity *identity)
 {
     char text[512] = "";
@@ -128,6 +149,8 @@ struct fault certificate_identity(struct op *op, struct span der, struct identit
     TRY(read_names(op, certificate, &identity));
     TRY(read_issuer(op, certificate, &identity));
     TRY(read_subject(op, certificate, &identity));
+    TRY(subject_part(op, certificate, NID_commonName, &identity.common_name));
+    TRY(subject_part(op, certificate, NID_organizationName, &identity.organization));
     *ret_identity = identity;
     return OK;
 }

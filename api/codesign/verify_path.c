@@ -47,12 +47,15 @@ static bool allows_code_signing(X509 *certificate, bool *ret_says)
 
 static struct fault check_leaf(struct op *op, X509 *leaf, enum signer_use use)
 {
+    uint32_t flags = X509_get_extension_flags(leaf);
     bool says = false, allows = allows_code_signing(leaf, &says);
-    if (X509_check_ca(leaf) > 0 && (X509_get_extension_flags(leaf) & EXFLAG_CA) != 0) {
+    if ((flags & EXFLAG_INVALID) != 0) {
+        return refuse(op, "the certificate's extensions are malformed");
+    }
+    if ((flags & EXFLAG_CA) != 0) { /* whatever its key usage allows */
         return refuse(op, "the signer's certificate is an authority's");
     }
-    if ((X509_get_extension_flags(leaf) & EXFLAG_KUSAGE) != 0 &&
-        (X509_get_key_usage(leaf) & KU_DIGITAL_SIGNATURE) == 0) {
+    if ((flags & EXFLAG_KUSAGE) != 0 && (X509_get_key_usage(leaf) & KU_DIGITAL_SIGNATURE) == 0) {
         return refuse(op, "the certificate is not for digital signatures (key usage)");
     }
     if (!allows || (use == SIGNER_CODE_SIGNING && !says)) {

@@ -3,6 +3,7 @@
 #include "api/keys/internal.h"
 #include "signer-pkcs11/provider/provider.h"
 
+#include <openssl/err.h>
 #include <openssl/x509v3.h>
 #include <stdio.h>
 
@@ -69,7 +70,11 @@ static struct fault sign(struct op *op, X509_REQ *request, const struct managed_
     svc_provider_unbind();
     if (!signed_now) {
         struct fault fault = svc_provider_fault();
-        return FAULTED(fault) ? fault : crypto_fail(op, "the request could not be signed");
+        if (FAULTED(fault)) {
+            ERR_clear_error(); /* OpenSSL's words about it are none of the next call's */
+            return fault;
+        }
+        return crypto_fail(op, "the request could not be signed");
     }
     if (X509_REQ_verify_ex(request, public, crypto_context(), NULL) != 1) {
         return crypto_fail(op, "the token's signature over the request does not verify");

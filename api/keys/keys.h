@@ -23,7 +23,7 @@ struct managed_key {
     size_t chain_count;
     utc_us created;
     bool system;                               /* made by a feature, not by a user */
-    int64_t version;                           /* counts the key's events: what a transition expects */
+    int64_t version;                           /* counts the key's changes: what a transition expects */
     const char *created_by;                    /* subject */
     utc_us destroyed;                          /* 0 while it is not */
     const char *destroyed_by, *destroy_reason; /* NULL while it is not */

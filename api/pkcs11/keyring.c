@@ -53,8 +53,12 @@ static bool has(const struct keyring *keyring, const struct sha256 *identity)
     return false;
 }
 
+/* What is there already, as an authority of another key's chain may be, is not there twice. */
 static struct fault append(struct keyring *keyring, const struct object *object)
 {
+    if (has(keyring, &object->identity)) {
+        return OK;
+    }
     REQUIRE(keyring->count < KEYRING_OBJECTS_MAX, TOO_LARGE);
     if (keyring->count == keyring->cap) {
         size_t cap = keyring->cap > 0 ? keyring->cap * 2 : 64;
@@ -65,12 +69,12 @@ static struct fault append(struct keyring *keyring, const struct object *object)
     return OK;
 }
 
-/* One that stands in another key's chain already is the same object; one that cannot be read is none. */
+/* One that cannot be read is none. */
 static struct fault add_certificate(struct keyring *keyring, const struct token_key *leaf_of, struct span der)
 {
     struct object object;
     struct fault fault = object_certificate(keyring->arena, leaf_of, der, &object);
-    if (fault.code == FAULT_BAD_ARGUMENT || (!FAULTED(fault) && has(keyring, &object.identity))) {
+    if (fault.code == FAULT_BAD_ARGUMENT) {
         return OK;
     }
     TRY(fault);

@@ -15,7 +15,7 @@
 static struct fault uuid_bytes(struct uuid id, uint8_t out[UUID_LEN])
 {
     CLEANUP(buf_free) struct buf bytes = BUF_INIT(UUID_LEN);
-    char hex[2 * UUID_LEN + 1];
+    char hex[2 * UUID_LEN] = { 0 };
     size_t len = 0;
     for (const char *c = id.text; *c != '\0' && len < 2 * UUID_LEN; c++) {
         if (*c != '-') {

@@ -10,9 +10,10 @@
 #define BODY_MAX     ((size_t)16 << 10)
 #define URL_MAX      ((size_t)4096)
 #define PAGE_LIMIT   50
-#define TRIES        6
+#define TRIES        8 /* of what has no effect: who has a wrong address need not wait for the deadline */
 #define PAUSE_MIN_MS 100
-#define PAUSE_MAX_S  5
+#define PAUSE_MAX_MS 2000
+#define RETRY_MAX_S  10
 #define USER_AGENT   "svc-pkcs11/" SVC_VERSION
 
 /* What this side found out itself, in a refusal's form. */
@@ -62,8 +63,7 @@ struct exchange {
     const char *idempotency_key;
 };
 
-static struct fault send_once(struct remote *remote, const struct exchange *exchange, unsigned tries_left,
-                              struct http_answer *answer)
+static struct fault send_once(struct remote *remote, const struct exchange *exchange, struct http_answer *answer)
 {
     const struct settings *settings = remote->settings;
     CLEANUP(buf_free) struct buf url = BUF_INIT(URL_MAX);
@@ -82,8 +82,8 @@ static struct fault send_once(struct remote *remote, const struct exchange *exch
         .token = remote->token,
         .user_agent = USER_AGENT,
         .keep = true,
-        /* A call that hangs leaves time for another: half of what is left, all of it at last. */
-        .timeout_ns = tries_left > 1 && left_ns > 2 * NS_PER_S ? left_ns / 2 : left_ns,
+        /* One that hangs leaves time for another: half of what is left, all of it at last. */
+        .timeout_ns = left_ns > 2 * NS_PER_S ? left_ns / 2 : left_ns,
         .answer_max = ANSWER_MAX,
     };
     return http_send(&request, remote->refusal.detail, sizeof(remote->refusal.detail), answer);
@@ -98,14 +98,24 @@ static void refuse_unanswered(struct remote *remote, struct fault fault)
     (void)snprintf(refusal->code, sizeof(refusal->code), "unreachable");
 }
 
+static int pause_ms(unsigned try, const char *retry_after)
+{
+    int seconds = 0;
+    for (const char *digit = retry_after; *digit >= '0' && *digit <= '9' && seconds < RETRY_MAX_S; digit++) {
+        seconds = seconds * 10 + (*digit - '0');
+    }
+    if (seconds > 0) {
+        return (seconds < RETRY_MAX_S ? seconds : RETRY_MAX_S) * 1000;
+    }
+    return try < 5 ? PAUSE_MIN_MS <<
+    try : PAUSE_MAX_MS
+        ;
+}
+
 /* Waits before a repetition; false when the deadline comes first. */
 static bool pause_before(const struct remote *remote, unsigned try, const char *retry_after)
 {
-    int seconds = 0;
-    for (const char *digit = retry_after; *digit >= '0' && *digit <= '9' && seconds < PAUSE_MAX_S; digit++) {
-        seconds = seconds * 10 + (*digit - '0');
-    }
-    int ms = seconds > 0 ? (seconds < PAUSE_MAX_S ? seconds : PAUSE_MAX_S) * 1000 : PAUSE_MIN_MS << try;
+    int ms = pause_ms(try, retry_after);
     if (clock_ms_left(remote->op->deadline) <= ms) {
         return false;
     }
@@ -120,10 +130,10 @@ static bool is_worth_repeating(const struct refusal *refusal)
 }
 
 /* OK when this try settled it; else remote's refusal tells. */
-static struct fault try_once(struct remote *remote, const struct exchange *exchange, unsigned tries_left,
-                             struct http_answer *answer, struct view *ret_view)
+static struct fault try_once(struct remote *remote, const struct exchange *exchange, struct http_answer *answer,
+                             struct view *ret_view)
 {
-    struct fault fault = send_once(remote, exchange, tries_left, answer);
+    struct fault fault = send_once(remote, exchange, answer);
     if (FAULTED(fault)) {
         refuse_unanswered(remote, fault);
         return fault;
@@ -136,12 +146,14 @@ static struct fault try_once(struct remote *remote, const struct exchange *excha
     return remote->refusal.fault;
 }
 
+/* What was sent with an Idempotency-Key may have taken place: it is asked after until the deadline. */
 static struct fault send_until_answered(struct remote *remote, const struct exchange *exchange, struct view *ret_view)
 {
     for (unsigned try = 0;; try++) {
         CLEANUP(http_answer_clear) struct http_answer answer = { 0 };
-        struct fault fault = try_once(remote, exchange, TRIES - try, &answer, ret_view);
-        if (!FAULTED(fault) || !is_worth_repeating(&remote->refusal) || try + 1 == TRIES ||
+        struct fault fault = try_once(remote, exchange, &answer, ret_view);
+        bool more = exchange->idempotency_key != NULL || try + 1 < TRIES;
+        if (!FAULTED(fault) || !is_worth_repeating(&remote->refusal) || !more ||
             !pause_before(remote, try, answer.retry_after)) {
             return fault;
         }
@@ -230,6 +242,19 @@ struct fault remote_approval(struct remote *remote, const struct sign_order *ord
     return OK;
 }
 
+/* The preview knows which rule it is, and why. */
+static void explain_denial(struct remote *remote, struct view seen)
+{
+    struct refusal *refusal = &remote->refusal;
+    const char *rule = view_member(remote->op, seen, "policy.rule");
+    const char *reason = view_member(remote->op, seen, "policy.reason");
+    if (refusal->fault.code == FAULT_POLICY_DENIED && rule != NULL) {
+        size_t used = strlen(refusal->detail);
+        (void)snprintf(refusal->detail + used, sizeof(refusal->detail) - used, "; rule %s%s%s", rule,
+                       reason != NULL ? ": " : "", reason != NULL ? reason : "");
+    }
+}
+
 /* What was previewed may change before it is executed; a second preview is as good as the first. */
 static struct fault sign_previewed(struct remote *remote, const struct sign_order *order, struct view *ret_answer)
 {
@@ -239,6 +264,9 @@ static struct fault sign_previewed(struct remote *remote, const struct sign_orde
         const char *fingerprint = NULL;
         TRY(preview(remote, order, &seen, &fingerprint));
         fault = post(remote, order, fingerprint, ret_answer);
+        if (FAULTED(fault)) {
+            explain_denial(remote, seen);
+        }
     }
     return fault;
 }

@@ -83,6 +83,8 @@ struct submit {
  * TLOG_UNAVAILABLE (try again), TLOG_REFUSED (never), TLOG_UNVERIFIED (the answer is no log's answer). */
 struct fault rekor_v1_submit(struct op *op, struct submit *submit, struct tlog_entry *ret_entry,
                              const char **ret_entry_id);
+/* Its answer, 201 or 200: {"<id>": {...}}. TLOG_UNVERIFIED. */
+struct fault rekor_v1_read(struct op *op, struct span body, struct tlog_entry *ret_entry, const char **ret_entry_id);
 struct fault rekor_v2_submit(struct op *op, struct submit *submit, struct tlog_entry *ret_entry,
                              const char **ret_entry_id);
 

@@ -11,13 +11,13 @@
 #include <openssl/err.h>
 #include <openssl/pem.h>
 
-#define ARENA_MAX   ((size_t)4 << 20)
-#define LOGS_MAX    64u
-#define KEYS_MAX    16u
-#define TENANTS_MAX 256u
-#define KEY_MAX     ((size_t)16 << 10)
-#define URL_MAX     512u
-#define NAME_MAX_   63u
+#define ARENA_MAX    ((size_t)4 << 20)
+#define LOGS_MAX     64u
+#define KEYS_MAX     16u
+#define TENANTS_MAX  256u
+#define KEY_MAX      ((size_t)16 << 10)
+#define URL_MAX      512u
+#define NAME_LEN_MAX 63u
 
 struct reading {
     struct arena *arena;
@@ -50,12 +50,11 @@ static struct fault check_members(const struct reading *reading, const struct ya
     return OK;
 }
 
-/* A scalar that lives as long as the logs; NULL when it is not there. */
+/* A scalar that lives as long as the logs. What is not there leaves *ret_text as it is. */
 static struct fault read_text(const struct reading *reading, const struct yaml_node *map, const char *name,
                               bool required, const char **ret_text)
 {
     const struct yaml_node *node = yaml_tree_get(map, name);
-    *ret_text = NULL;
     if (node == NULL) {
         return required ? refuse(reading, map->line, "is required", name) : OK;
     }
@@ -109,7 +108,7 @@ static struct fault read_key(const struct reading *reading, const struct yaml_no
     static const char *const names[] = { "file", "valid_from", "valid_until", NULL };
     static const char *const window[2] = { "valid_from", "valid_until" };
     CLEANUP(buf_free) struct buf pem = BUF_INIT(KEY_MAX);
-    const char *path = NULL, *details = NULL;
+    const char *path = "", *details = NULL;
     TRY(check_members(reading, map, names));
     TRY(read_text(reading, map, "file", true, &path));
     TRY(read_window(reading, map, window, &ret_key->valid_from, &ret_key->valid_until));
@@ -180,7 +179,7 @@ static bool is_loopback(const char *host)
 /* Printable, without blanks, query or fragment; a slash at its end is dropped. */
 static struct fault read_url(const struct reading *reading, const struct yaml_node *map, struct tlog *log)
 {
-    const char *url = NULL;
+    const char *url = "";
     TRY(read_text(reading, map, "url", true, &url));
     size_t len = strlen(url);
     while (len > 0 && url[len - 1] == '/') {
@@ -200,7 +199,7 @@ static struct fault read_url(const struct reading *reading, const struct yaml_no
 
 static struct fault read_kind(const struct reading *reading, const struct yaml_node *map, struct tlog *log)
 {
-    const char *kind = NULL;
+    const char *kind = "";
     TRY(read_text(reading, map, "kind", true, &kind));
     if (strcmp(kind, "rekor-v1") != 0 && strcmp(kind, "rekor-v2") != 0) {
         return refuse(reading, map->line, "must be rekor-v1 or rekor-v2", "kind");
@@ -225,11 +224,12 @@ static struct fault read_log(const struct reading *reading, const struct yaml_no
                                          "origin", "keys", "from",    "until", NULL };
     static const char *const window[2] = { "from", "until" };
     TRY(check_members(reading, map, names));
-    TRY(read_text(reading, map, "name", true, &log->name));
-    if (strlen(log->name) > NAME_MAX_ ||
-        strspn(log->name, "abcdefghijklmnopqrstuvwxyz0123456789-") != strlen(log->name)) {
-        return refuse(reading, map->line, "a log is named by 1 to 63 of a-z, 0-9 and -", log->name);
+    const char *name = "";
+    TRY(read_text(reading, map, "name", true, &name));
+    if (strlen(name) > NAME_LEN_MAX || strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != strlen(name)) {
+        return refuse(reading, map->line, "a log is named by 1 to 63 of a-z, 0-9 and -", name);
     }
+    log->name = name;
     TRY(read_url(reading, map, log));
     TRY(read_kind(reading, map, log));
     TRY(read_origin(reading, map, log));

@@ -2,7 +2,6 @@
 #include "api/transparency/internal.h"
 
 #include "appliance/base/codec.h"
-#include "appliance/base/json_view.h"
 
 #define ENTRIES     "/api/v1/log/entries"
 #define REQUEST_MAX ((size_t)128 << 10)
@@ -136,19 +135,13 @@ static bool id_fits(const char *id, struct span body)
     return strcmp(id + len - 64, text) == 0;
 }
 
-static struct fault read_answer(struct op *op, const struct buf *body, struct tlog_entry *ret_entry,
-                                const char **ret_entry_id)
+struct fault rekor_v1_read(struct op *op, struct span body, struct tlog_entry *ret_entry, const char **ret_entry_id)
 {
     struct tlog_entry entry = { .kind = "hashedrekord", .version = "0.0.1" };
     struct view answer, object;
     const char *id = NULL;
-    struct fault fault = view_of(op, buf_span(body), &answer);
-    if (!FAULTED(fault) && !only_member(op, answer, &id, &object)) {
-        fault = FAULT(JSON_FIELD);
-    }
-    if (!FAULTED(fault)) {
-        fault = read_entry(op, object, &entry);
-    }
+    TRY(tlog_view(op, body, &answer));
+    struct fault fault = only_member(op, answer, &id, &object) ? read_entry(op, object, &entry) : FAULT(JSON_FIELD);
     if (tlog_is_refusal(fault) || (!FAULTED(fault) && !id_fits(id, entry.body))) {
         return tlog_refuse(op, "the log's answer is no entry with timestamp and inclusion proof, or its id is wrong");
     }
@@ -170,7 +163,7 @@ static struct fault fetch(struct op *op, struct submit *submit, const char *loca
         return op_fail(op, FAULT(TLOG_UNAVAILABLE), "the log %s does not show the entry yet; it is asked again",
                        submit->log->name);
     }
-    return read_answer(op, &answer.body, ret_entry, ret_entry_id);
+    return rekor_v1_read(op, buf_span(&answer.body), ret_entry, ret_entry_id);
 }
 
 struct fault rekor_v1_submit(struct op *op, struct submit *submit, struct tlog_entry *ret_entry,
@@ -183,5 +176,5 @@ struct fault rekor_v1_submit(struct op *op, struct submit *submit, struct tlog_e
     if (answer.status == 409) {
         return fetch(op, submit, answer.location, ret_entry, ret_entry_id);
     }
-    return read_answer(op, &answer.body, ret_entry, ret_entry_id);
+    return rekor_v1_read(op, buf_span(&answer.body), ret_entry, ret_entry_id);
 }

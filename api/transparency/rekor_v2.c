@@ -3,7 +3,6 @@
 #include "api/transparency/internal.h"
 
 #include "appliance/base/codec.h"
-#include "appliance/base/json_view.h"
 
 #define ENTRIES     "/api/v2/log/entries"
 #define REQUEST_MAX ((size_t)128 << 10)

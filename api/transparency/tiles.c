@@ -110,7 +110,7 @@ static struct fault tile_get(struct tiles *tiles, unsigned level, uint64_t numbe
 static struct fault fold(struct span hashes, size_t count, struct sha256 *ret_root)
 {
     struct sha256 row[TILE_WIDTH];
-    BUG_IF(count > TILE_WIDTH || hashes.len < count * SHA256_LEN);
+    BUG_IF(count > TILE_WIDTH || hashes.at == NULL || hashes.len < count * SHA256_LEN);
     memcpy(row, hashes.at, count * SHA256_LEN);
     for (; count > 1; count /= 2) {
         for (size_t i = 0; i < count / 2; i++) {

@@ -1,8 +1,6 @@
 /* Sigstore's TransparencyLogEntry: protobuf's JSON, so 64-bit numbers are texts and bytes are base64. */
 #include "api/transparency/verify_internal.h"
 
-#include "appliance/base/json_view.h"
-
 #include <stdio.h>
 
 /* A number, or its digits as text; absent is 0. */
@@ -63,15 +61,26 @@ static struct fault read_proof(struct op *op, struct view object, struct tlog_en
     return OK;
 }
 
+struct fault tlog_view(struct op *op, struct span json, struct view *ret_object)
+{
+    static const char nul[] = "\\u0000"; /* a text of ours would end there */
+    struct view object = { 0 };
+    struct fault fault = view_of(op, json, &object);
+    if (tlog_is_refusal(fault) ||
+        (!FAULTED(fault) &&
+         (object.json.at[0] != '{' || memmem(object.json.at, object.json.len, nul, sizeof(nul) - 1) != NULL))) {
+        return tlog_refuse(op, "what the log says is no JSON object, or has a NUL in it");
+    }
+    TRY(fault);
+    *ret_object = object;
+    return OK;
+}
+
 struct fault tlog_entry_read(struct op *op, struct span json, struct tlog_entry *ret_entry)
 {
     struct tlog_entry entry = { 0 };
     struct view object = { 0 };
-    struct fault fault = view_of(op, json, &object);
-    if (tlog_is_refusal(fault) || (!FAULTED(fault) && object.json.at[0] != '{')) {
-        return tlog_refuse(op, "the log entry is no JSON object");
-    }
-    TRY(fault);
+    TRY(tlog_view(op, json, &object));
     entry.kind = view_member(op, object, "kindVersion.kind");
     entry.version = view_member(op, object, "kindVersion.version");
     TRY(read_bytes(op, object, "logId.keyId", &entry.log_id));

@@ -3,6 +3,7 @@
 #define API_TRANSPARENCY_VERIFY_INTERNAL_H
 
 #include "api/transparency/verify.h"
+#include "appliance/base/json_view.h"
 
 /* Numbers beyond 2^53 have no exact place in canonical JSON; no log comes near. */
 #define TLOG_NUMBER_MAX (INT64_C(1) << 53)
@@ -49,6 +50,9 @@ struct fault note_parse(struct op *op, struct span envelope, struct note *ret_no
  * whatever else is there. */
 struct fault note_check(struct op *op, const struct note *note, const struct tlog_trust *trust, utc_us at,
                         const struct tlog_key **ret_key, struct sha256 *ret_id);
+
+/* verify_entry.c: an object that a log wrote. TLOG_UNVERIFIED. */
+struct fault tlog_view(struct op *op, struct span json, struct view *ret_object);
 
 /* verify_key.c: over `message` itself; EC by SHA-256 or by the curve's own hash. */
 bool tlog_signature_good(struct span spki, struct span message, struct span signature);

@@ -80,16 +80,6 @@ void tsa_stop(struct services *services)
     tsa_free(TAKE(services->tsa));
 }
 
-bool tsa_certificates(const struct services *services, struct span *ret_leaf, struct span *ret_root)
-{
-    if (services->tsa == NULL) {
-        return false;
-    }
-    *ret_leaf = buf_span(&services->tsa->unit->leaf);
-    *ret_root = buf_span(&services->tsa->unit->root);
-    return true;
-}
-
 const struct feature tsa_feature = {
     .name = "tsa",
     .routes = tsa_routes,

@@ -1,6 +1,7 @@
 #include "api/ca/certificate.h"
 #include "api/keys/keys.h"
 #include "api/tsa/internal.h"
+#include "api/tsa/tsa.h"
 #include "appliance/base/crypto.h"
 
 #define ROOT_DAYS       3652            /* ten years */
@@ -172,4 +173,35 @@ struct fault tsa_unit_load(struct op *op, struct services *services, struct tsa_
     struct span chain[2] = { keys.unit.chain[0], keys.unit.chain[1] };
     return tsa_unit_new(op, &keys.unit.ref, keys.unit.algorithm, keys.unit.spki, chain,
                         services->config->tsa_accuracy_ms, ret_unit);
+}
+
+static struct fault history(struct op *op, struct services *services, struct tsa_chain **ret_chains, size_t *ret_count)
+{
+    struct managed_key *keys = NULL;
+    struct tsa_chain *chains = NULL;
+    size_t count = 0, chained = 0;
+    TRY(keys_history(op, services, KEY_PURPOSE_TSA, &keys, &count));
+    TRY(arena_take(op->arena, count + 1, sizeof(*chains), &chains));
+    for (size_t i = count; i > 0; i--) {
+        const struct managed_key *key = &keys[i - 1];
+        if (key->chain_count == 2) {
+            chains[chained++] = (struct tsa_chain){ .leaf = key->chain[0], .root = key->chain[1] };
+        }
+    }
+    *ret_chains = chains;
+    *ret_count = chained;
+    return OK;
+}
+
+struct fault tsa_history(struct op *op, struct services *services, struct tsa_chain **ret_chains, size_t *ret_count)
+{
+    struct tenant_id before = op->tenant;
+    if (FAULTED(tenant_id_parse(span_text(services->config->tsa_tenant), &op->tenant))) {
+        op->tenant = before;
+        *ret_count = 0; /* no authority can have been started for it */
+        return OK;
+    }
+    struct fault fault = history(op, services, ret_chains, ret_count);
+    op->tenant = before;
+    return fault;
 }

@@ -6,13 +6,17 @@
 #define API_TSA_TSA_H
 
 #include "api/feature.h"
+#include "appliance/base/op.h"
 
 extern const struct feature tsa_feature;
 
 struct services;
 
-/* The certificates of the time-stamping unit that stamps now: leaf and root, DER, valid as long as the service. False
- * when there is no authority here. */
-bool tsa_certificates(const struct services *services, struct span *ret_leaf, struct span *ret_root);
+/* The certificates of every unit that stamped here, the newest first, DER, in op's arena; none where there never was an
+ * authority. Whoever's operation it is: time stamps are for everybody. */
+struct tsa_chain {
+    struct span leaf, root;
+};
+struct fault tsa_history(struct op *op, struct services *services, struct tsa_chain **ret_chains, size_t *ret_count);
 
 #endif

@@ -266,8 +266,8 @@ struct fault http_send(const struct http_request *request, char *why, size_t why
     }
     CURLcode code = perform(easy);
     if (code != CURLE_OK) {
-        (void)snprintf(why, why_size, "%s: %s: %s", request->url, error[0] != '\0' ? error : curl_easy_strerror(code),
-                       advice(code));
+        (void)snprintf(why, why_size, "%s: %s%s%s", request->url, error[0] != '\0' ? error : curl_easy_strerror(code),
+                       request->advise ? ": " : "", request->advise ? advice(code) : "");
         return FAULT(IO);
     }
     (void)curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &answer->status);

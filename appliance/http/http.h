@@ -22,6 +22,7 @@ struct http_request {
     const struct secret *token;  /* NULL = none; only ever sent over TLS */
     const char *user_agent;      /* NULL = "svc/<version>" */
     bool plain_too;              /* http:// is acceptable */
+    bool advise;                 /* `why` also says what the user of svc-cli can do */
     bool keep;                   /* take a kept connection of this process, and keep it afterwards */
     int64_t timeout_ns;
     size_t answer_max;

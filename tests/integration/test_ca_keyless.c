@@ -147,7 +147,7 @@ static void openssl_takes_the_chain(void **state)
         "Version: 3",
         "Subject: \n",
         "X509v3 Subject Alternative Name: critical",
-        "URI:" SAN,
+        ("URI:" SAN),
         "X509v3 Key Usage: critical",
         "Digital Signature\n",
         "Code Signing\n",

@@ -3,6 +3,8 @@
 
 #include "api/outbox/outbox.h"
 
+#include <sched.h>
+
 #define KEYS 4096
 
 /* What the handler does, and what it saw. */
@@ -80,6 +82,23 @@ static struct fault handle(struct op *op, struct services *services, const struc
     return OK;
 }
 
+/* As one that waits for another's service. */
+static struct fault handle_until_told(struct op *op, struct services *services, const struct outbox_item *item)
+{
+    (void)op, (void)services;
+    seen_lock();
+    seen.running++;
+    (void)pthread_cond_broadcast(&seen.changed);
+    seen_unlock();
+    while (!atomic_load(item->stopping)) {
+        (void)sched_yield();
+    }
+    seen_lock();
+    seen.running--;
+    seen_unlock();
+    return FAULT(STORE_BUSY);
+}
+
 static void count_timeout(void *arg, const char *tenant, const char *destination)
 {
     (void)arg;
@@ -93,6 +112,7 @@ static void count_timeout(void *arg, const char *tenant, const char *destination
 static struct outbox_row out_row = { "test.out", handle, 5000, 3, 0, 0, false, "" };
 static const struct outbox_row *out_tables[] = { &out_row };
 static const size_t out_counts[] = { 1 };
+static bool outbound;                 /* the next outbox that is started */
 static struct outbox *_Atomic outbox; /* woken by the projector's thread */
 
 static void wake(void *arg)
@@ -112,6 +132,7 @@ static struct outbox *outbox_of(struct instance *instance, unsigned threads)
                                     .counts = out_counts,
                                     .table_count = 1,
                                     .threads = threads,
+                                    .outbound = outbound,
                                     .on_timeout = count_timeout };
     assert_fault(outbox_start(&config, &made), NONE);
     return made;
@@ -134,6 +155,7 @@ static int set_up_outbox(void **state)
     seen.settle = NULL;
     seen_unlock();
     out_row = (struct outbox_row){ "test.out", handle, 5000, 3, 0, 0, false, "" };
+    outbound = false;
     struct projector_config config = projector_config_of(&fixture->a);
     config.on_outbox = wake;
     assert_fault(projector_start(&config, &fixture->a.projector), NONE);
@@ -414,6 +436,88 @@ static void what_is_due_later_waits(void **state)
     assert_true(clock_mono() - start >= NS_PER_S);
 }
 
+/* ---- the outbound outbox ---- */
+
+static void rows_are_run_by_the_outbox_of_their_kind_only(void **state)
+{
+    struct fixture *fixture = *state;
+    out_row.outbound = true;
+    outbox = outbox_of(&fixture->a, 2);
+    say_and_wait(fixture, "acme", 1001);
+    CLEANUP(op_freep) struct op *op = op_of("", 1500);
+    uint64_t at = 0;
+    while (!op_expired(op)) {
+        IGNORE(projector_changed(op, fixture->a.projector, &at, op->deadline));
+    }
+    assert_int_equal(seen.total, 0);
+    assert_int_equal(rows_in(fixture, "pending"), 1);
+    outbound = true;
+    struct outbox *other = outbox_of(&fixture->a, 2);
+    wait_rows(fixture, "delivered", 1);
+    outbox_free(other);
+    assert_int_equal(seen.runs[1], 1);
+}
+
+static void a_crowd_before_other_outboxes_hides_no_row_of_ours(void **state)
+{
+    struct fixture *fixture = *state;
+    say_and_wait(fixture, "acme", 1001);
+    admin_script(
+        &fixture->config,
+        "INSERT INTO svc.outbox SELECT 1000000 + n + CASE d WHEN 'a.other' THEN 0 ELSE 1000 END, 'tenant-' || n, d, 'k', '', '', 'pending', '', 0, 0, 0, 0"
+        " FROM generate_series(1, 600) n, unnest(ARRAY['a.other', 'z.other']) d WHERE d = 'a.other' OR n > 300");
+    outbox = outbox_of(&fixture->a, 2);
+    wait_rows(fixture, "delivered", 1);
+    assert_int_equal(rows_in(fixture, "pending"), 900);
+}
+
+static void every_one_of_many_tenants_gets_its_turn(void **state)
+{
+    struct fixture *fixture = *state;
+    say_and_wait(fixture, "acme", 1001);
+    admin_script(
+        &fixture->config,
+        "INSERT INTO svc.outbox SELECT id * 1000 + n, 'tenant-' || n, destination, 'k' || n, trace_id, payload,"
+        " state, worker_id, 0, 0, 0, created_us FROM svc.outbox, generate_series(1, 600) n");
+    outbox = outbox_of(&fixture->a, 4);
+    wait_rows(fixture, "delivered", 601);
+}
+
+static void an_outbound_outbox_keeps_a_thread_for_other_tenants(void **state)
+{
+    struct fixture *fixture = *state;
+    out_row.outbound = outbound = true;
+    for (int i = 0; i < 20; i++) {
+        (void)say(&fixture->a, "acme", 1000 + i);
+    }
+    assert_fault(wait_for(&fixture->a, 20, 20000), NONE);
+    seen.hold = true;
+    outbox = outbox_of(&fixture->a, 8);
+    wait_running(7);
+    assert_fault(wait_for(&fixture->a, say(&fixture->a, "umbrella", 1500), 20000), NONE);
+    wait_running(8);
+    seen_lock();
+    assert_int_equal(seen.running_of[0], 7);
+    assert_int_equal(seen.running_of[1], 1);
+    seen.hold = false;
+    (void)pthread_cond_broadcast(&seen.changed);
+    seen_unlock();
+    wait_rows(fixture, "delivered", 21);
+}
+
+static void a_handler_is_told_when_its_outbox_is_to_stop(void **state)
+{
+    struct fixture *fixture = *state;
+    out_row.handler = handle_until_told;
+    outbox = outbox_of(&fixture->a, 1);
+    say_and_wait(fixture, "acme", 1001);
+    wait_running(1);
+    outbox_stop_begin(outbox);
+    outbox_stop(outbox);
+    out_row.handler = handle;
+    assert_int_equal(rows_in(fixture, "pending"), 1);
+}
+
 /* ---- stopping ---- */
 
 static void stopping_waits_for_handlers_and_leases_no_more(void **state)
@@ -487,6 +591,11 @@ int main(int argc, char **argv)
         WITH_OUTBOX(no_destination_runs_more_than_its_cap),
         WITH_OUTBOX(a_busy_tenant_does_not_keep_another_waiting),
         WITH_OUTBOX(what_is_due_later_waits),
+        WITH_OUTBOX(rows_are_run_by_the_outbox_of_their_kind_only),
+        WITH_OUTBOX(a_crowd_before_other_outboxes_hides_no_row_of_ours),
+        WITH_OUTBOX(every_one_of_many_tenants_gets_its_turn),
+        WITH_OUTBOX(an_outbound_outbox_keeps_a_thread_for_other_tenants),
+        WITH_OUTBOX(a_handler_is_told_when_its_outbox_is_to_stop),
         WITH_OUTBOX(stopping_waits_for_handlers_and_leases_no_more),
         WITH_OUTBOX(the_handlers_operation_carries_trace_and_a_steady_command_id),
         WITH_OUTBOX(a_command_goes_through_and_is_settled_by_its_event),

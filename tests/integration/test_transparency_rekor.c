@@ -225,6 +225,172 @@ static void the_same_again_is_found_where_the_log_says(void **state)
     assert_int_equal(rekor_size(&rekor), size);
 }
 
+/* ---- what is told of it ---- */
+
+static const char *base64_text(struct op *op, struct span bytes)
+{
+    CLEANUP(buf_free) struct buf text = BUF_INIT(8192);
+    const char *copy = NULL;
+    assert_ok(base64_encode(bytes, &text));
+    assert_ok(arena_text(op->arena, buf_span(&text), &copy));
+    return copy;
+}
+
+/* A Sigstore bundle of what was recorded, and the trusted root that we export: cosign takes them, without a network. */
+static void cosign_accepts_the_recorded_entry_under_the_exported_trusted_root(void **state)
+{
+    (void)state;
+    CLEANUP(op_freep) struct op *op = test_op("default", 60000);
+    CLEANUP(buf_free) struct buf bundle = BUF_INIT(65536);
+    CLEANUP(buf_free) struct buf root = BUF_INIT(65536);
+    struct evidence evidence = { 0 };
+    struct signed_thing thing;
+    struct jout jout;
+    sign_thing(&thing, p256, "sha256");
+    complete("default", &thing);
+    wait_state("default", &thing, "published");
+    assert_string_equal(state_of(op, &thing, &evidence), "published");
+    assert_ok(buf_text(&bundle, "{\"mediaType\":\"application/vnd.dev.sigstore.bundle.v0.3+json\","
+                                "\"verificationMaterial\":{\"publicKey\":{\"hint\":\"key\"},\"tlogEntries\":["));
+    jout_init(&jout, &bundle);
+    tlog_entry_print(&jout, &evidence.entry);
+    assert_ok(jout_end(&jout));
+    assert_ok(buf_printf(&bundle,
+                         "]},\"messageSignature\":{\"messageDigest\":{\"algorithm\":\"SHA2_256\",\"digest\":\"%s\"},"
+                         "\"signature\":\"%s\"}}",
+                         base64_text(op, span_of(thing.digest, thing.digest_len)),
+                         base64_text(op, span_of(thing.signature, thing.signature_len))));
+    assert_ok(
+        buf_text(&root, "{\"mediaType\":\"application/vnd.dev.sigstore.trustedroot+json;version=0.1\",\"tlogs\":"));
+    jout_init(&jout, &root);
+    assert_ok(transparency_trust(op, &services, &jout));
+    assert_ok(jout_end(&jout));
+    assert_ok(buf_text(&root, "}"));
+    const char *files[] = { path_of("bundle.json"), path_of("root.json"), path_of("artifact"), path_of("signer.pem") };
+    assert_ok(file_write(files[0], buf_span(&bundle), 0600));
+    assert_ok(file_write(files[1], buf_span(&root), 0600));
+    assert_ok(file_write(files[2], span_text(thing.id.text), 0600));
+    FILE *file = fopen(files[3], "we");
+    assert_int_equal(PEM_write_PUBKEY(file, p256), 1);
+    assert_int_equal(fclose(file), 0);
+    const char *argv[] = { "cosign", "verify-blob",         "--key",          files[3], "--bundle",
+                           files[0], "--new-bundle-format", "--trusted-root", files[1], files[2],
+                           NULL };
+    assert_int_equal(run_program("cosign", argv), 0);
+    assert_ok(file_write(files[2], span_text("another"), 0600));
+    assert_int_not_equal(run_program("cosign", argv), 0);
+}
+
+static void list(const char *token, const char *query, int want, struct response *response, struct op *op)
+{
+    char authorization[256];
+    (void)snprintf(authorization, sizeof(authorization), "Bearer %s", token);
+    struct message message = {
+        .method = "GET", .path = "/api/v1/code-signing/transparency", .query = query, .listener = LISTENER_TLS
+    };
+    message.headers[message.header_count++] = (struct http_header){ "Host", "localhost" };
+    message.headers[message.header_count++] = (struct http_header){ "Authorization", authorization };
+    struct route_match match;
+    struct core core = { .services = &services, .features = features, .feature_count = COUNT_OF(features) };
+    CLEANUP(buf_free) struct buf why = BUF_INIT(4096);
+    assert_ok(router_new(features, COUNT_OF(features), &why, &core.router));
+    *response = (struct response){ 0 };
+    dispatch(&core, op, &message, response, &match);
+    router_free(core.router);
+    if (response->status != want) {
+        fail_msg("%s: %d %.*s", query, response->status, (int)response->body.len, (const char *)response->body.at);
+    }
+}
+
+static void token_of(const char *tenant_text, const char *role, char out[TOKEN_TEXT_MAX])
+{
+    CLEANUP(op_freep) struct op *op = test_op(tenant_text, 30000);
+    struct token_issued token;
+    const struct token_request wanted = { .subject = role, .roles = &role, .role_count = 1, .ttl_s = 3600 };
+    assert_ok(identity_tenant_ensure(op, &services, tenant(tenant_text)));
+    assert_ok(identity_token_issue(op, &services, &wanted, &token));
+    (void)snprintf(out, TOKEN_TEXT_MAX, "%s", token.text);
+}
+
+static size_t items_of(struct op *op, struct span json, struct view *ret_answer)
+{
+    struct view rest, item;
+    size_t count = 0;
+    assert_ok(view_of(op, json, ret_answer));
+    rest = view_get(*ret_answer, "items");
+    while (view_next(&rest, &item)) {
+        count++;
+    }
+    return count;
+}
+
+static void evidence_is_listed_by_pages_and_filters_for_its_tenant_only(void **state)
+{
+    (void)state;
+    CLEANUP(op_freep) struct op *op = test_op("", 60000);
+    char token[TOKEN_TEXT_MAX], other[TOKEN_TEXT_MAX], query[512];
+    struct response response;
+    struct view answer;
+    token_of("wrong", "operator", token);
+    token_of("nobody", "operator", other);
+    for (int i = 0; i < 2; i++) {
+        struct signed_thing thing;
+        sign_thing(&thing, p256, "sha256");
+        complete("wrong", &thing);
+        wait_state("wrong", &thing, "failed");
+    }
+    list(token, "state=odd", 400, &response, op);
+    list(token, "limit=0", 400, &response, op);
+    list(token, "cursor=x", 400, &response, op);
+    list("x", "", 401, &response, op);
+    list(other, "", 200, &response, op);
+    assert_int_equal(items_of(op, response.body, &answer), 0);
+    list(token, "state=published", 200, &response, op);
+    assert_int_equal(items_of(op, response.body, &answer), 0);
+    list(token, "state=failed&log=elsewhere", 200, &response, op);
+    assert_int_equal(items_of(op, response.body, &answer), 0);
+    list(token, "state=failed&log=wrong-pin", 200, &response, op);
+    size_t all = items_of(op, response.body, &answer), paged = 0;
+    assert_true(all >= 2 && !view_is_there(view_get(answer, "next_cursor")));
+    (void)snprintf(query, sizeof(query), "limit=1");
+    for (;;) {
+        list(token, query, 200, &response, op);
+        paged += items_of(op, response.body, &answer);
+        const char *cursor = view_member(op, answer, "next_cursor");
+        if (cursor == NULL) {
+            break;
+        }
+        (void)snprintf(query, sizeof(query), "limit=1&cursor=%s", cursor);
+    }
+    assert_int_equal(paged, all);
+}
+
+static void the_evidence_of_an_operation_is_an_answers_member(void **state)
+{
+    (void)state;
+    CLEANUP(op_freep) struct op *op = test_op("default", 60000);
+    struct signed_thing thing;
+    struct span json;
+    struct view answer;
+    struct tlog_entry entry;
+    sign_thing(&thing, p256, "sha256");
+    assert_ok(transparency_evidence(op, &services, thing.id, &json));
+    assert_int_equal(json.len, 0);
+    complete("default", &thing);
+    wait_state("default", &thing, "published");
+    assert_ok(transparency_evidence(op, &services, thing.id, &json));
+    assert_ok(view_of(op, json, &answer));
+    assert_string_equal(view_member(op, answer, "state"), "published");
+    assert_non_null(strstr(view_member(op, answer, "log"), "rekor-v1:http://127.0.0.1:"));
+    assert_non_null(view_member(op, answer, "integrated_at"));
+    assert_int_equal(strlen(view_member(op, answer, "entry_id")), 80);
+    assert_ok(tlog_entry_read(op, view_get(answer, "entry").json, &entry));
+    assert_int_equal(entry.log_index, log_index_of("default", &thing));
+    op->tenant = tenant("umbrella");
+    assert_ok(transparency_evidence(op, &services, thing.id, &json));
+    assert_int_equal(json.len, 0);
+}
+
 /* ---- crashes ---- */
 
 /* The handler as a process runs it that then dies: what it would have told the outbox is lost. */
@@ -352,6 +518,9 @@ int main(void)
         cmocka_unit_test(a_signing_is_published_and_its_evidence_verifies),
         cmocka_unit_test(a_certificate_and_another_hash_are_published_too),
         cmocka_unit_test(the_same_again_is_found_where_the_log_says),
+        cmocka_unit_test(cosign_accepts_the_recorded_entry_under_the_exported_trusted_root),
+        cmocka_unit_test(evidence_is_listed_by_pages_and_filters_for_its_tenant_only),
+        cmocka_unit_test(the_evidence_of_an_operation_is_an_answers_member),
         cmocka_unit_test(a_try_after_a_crash_leaves_one_entry_and_one_event),
         cmocka_unit_test(a_log_that_hangs_keeps_nobody_else_from_being_published),
         cmocka_unit_test(a_destination_that_is_not_configured_any_more_waits),

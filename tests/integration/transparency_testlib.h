@@ -7,11 +7,13 @@
 #ifndef TESTS_INTEGRATION_TRANSPARENCY_TESTLIB_H
 #define TESTS_INTEGRATION_TRANSPARENCY_TESTLIB_H
 
+#include "api/identity/internal.h"
+#include "api/server/exchange.h"
 #include "api/transparency/internal.h"
 #include "appliance/base/alloc.h"
 #include "appliance/base/codec.h"
 #include "appliance/base/file.h"
-#include "appliance/base/json_view.h"
+
 #include "integration/store_testlib.h"
 
 #include <fcntl.h>
@@ -356,7 +358,7 @@ static const struct feature test_feature = { .name = "test",
 
 /* ---- the services ---- */
 
-static const struct feature *features[] = { &test_feature, &transparency_feature };
+static const struct feature *features[] = { &identity_feature, &test_feature, &transparency_feature };
 static const struct event_row *event_tables[COUNT_OF(features)];
 static const struct outbox_row *outbox_tables[COUNT_OF(features)];
 static size_t event_counts[COUNT_OF(features)], outbox_counts[COUNT_OF(features)];
@@ -413,11 +415,15 @@ static void services_open(const char *logs)
     test_config->nats_credentials = getenv("SVC_NATS_CREDENTIALS_FILE");
     test_config->tlogs_file = path_of("logs.yaml");
     test_config->postgres_bookkeeping_conns = 8;
+    test_config->policy_dir = "policies";
     assert_ok(file_write(test_config->tlogs_file, span_text(logs), 0600));
     migrate();
     services.config = test_config;
     assert_ok(store_open(test_config, &why, &services.store));
     assert_ok(event_log_open(test_config, &why, &services.log));
+    assert_ok(identity_open(test_config, &why, &services.identity));
+    assert_ok(secret_random(32, &services.fingerprint_key));
+    assert_ok(uuid_new(&services.instance));
     assert_ok(metrics_new(&services.metrics));
     for (size_t i = 0; i < COUNT_OF(features); i++) {
         event_tables[i] = features[i]->events;
@@ -441,6 +447,8 @@ static void services_close(void)
     transparency_feature.stop(&services);
     event_log_close(services.log);
     store_close(services.store);
+    identity_close(services.identity);
+    secret_free(services.fingerprint_key);
     metrics_free(services.metrics);
 }
 

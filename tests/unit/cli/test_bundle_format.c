@@ -1,6 +1,8 @@
 /* Bundles and trusted roots as text: what is refused, and that what is written is read as it was. */
 #include "tests/unit/cli/sigstore.h"
 
+#include "api/cli/signing.h"
+
 static struct world world;
 
 static int begin(void **state)
@@ -198,6 +200,46 @@ static void an_entry_says_whether_it_names_a_certificate(void **state)
     assert_false(bundle_entry_has_certificate(world.op, &entry));
 }
 
+/* cosign refuses a certificate where a key is pinned, and an entry that names another signer. */
+static void a_bundle_names_the_signer_that_verifiers_take(void **state)
+{
+    (void)state;
+    const struct profile company = { .name = "release", .from = CA_FROM, .until = CA_UNTIL, .usage = "codeSigning" };
+    const struct chain none = { .count = 0 }, keyless = { .at = { world.leaf.der, world.ca.der }, .count = 2 };
+    const struct chain plain = { .at = { leaf_again(&world, &company, &world.ca) }, .count = 1 };
+    const struct bundle of_key = with_entry(&world, (struct span){ 0 }, SIGNED_AT);
+    const struct bundle of_certificate = with_entry(&world, world.leaf.der, SIGNED_AT);
+    const struct {
+        const struct chain *chain;
+        const struct bundle *entry;
+        bool by_certificate;
+    } cases[] = {
+        { &none, NULL, false },     { &keyless, NULL, true },
+        { &plain, NULL, false },    { &keyless, &of_certificate, true },
+        { &plain, &of_key, false }, { &keyless, &of_key, false },
+    };
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        CLEANUP(buf_free) struct buf out = BUF_INIT(BUNDLE_MAX);
+        struct bundle_parts parts = { .hash = "sha256",
+                                      .digest = world.digest,
+                                      .signature = world.signature,
+                                      .spki = world.leaf.spki,
+                                      .chain = cases[i].chain };
+        struct view document;
+        struct bundle read;
+        if (cases[i].entry != NULL) {
+            assert_fault(view_of(world.op, span_text(printed(cases[i].entry)), &document), NONE);
+            struct view list = view_get(document, "verificationMaterial.tlogEntries");
+            assert_true(view_next(&list, &parts.entry));
+        }
+        assert_fault(bundle_assemble(world.op, &parts, &out), NONE);
+        assert_fault(bundle_parse(world.op, buf_span(&out), &read), NONE);
+        assert_int_equal(read.chain.count, cases[i].by_certificate ? 1 : 0);
+        assert_int_equal(read.entry_count, cases[i].entry != NULL ? 1 : 0);
+        assert_true((read.hint == NULL) == cases[i].by_certificate);
+    }
+}
+
 /* ---- trusted roots ---- */
 
 static const char *root_text(void)
@@ -293,6 +335,7 @@ int main(void)
         cmocka_unit_test(what_is_written_is_read_as_it_was),
         cmocka_unit_test(a_plain_key_is_hinted_at_as_others_do),
         cmocka_unit_test(an_entry_says_whether_it_names_a_certificate),
+        cmocka_unit_test(a_bundle_names_the_signer_that_verifiers_take),
         cmocka_unit_test(what_is_no_trusted_root_is_refused),
         cmocka_unit_test(a_bad_part_of_a_trusted_root_is_refused),
         cmocka_unit_test(a_trusted_root_is_read),

@@ -246,6 +246,10 @@ static void every_proven_time_must_fit_the_certificate(void **state)
     bundle.stamps[0] = stamp_made(&world, world.signature, LEAF_UNTIL + 60);
     bundle.stamp_count = 1;
     assert_refused(&bundle, by_identity(), TIMESTAMP_VALIDITY, "was valid from");
+    bundle = with_entry(&world, world.leaf.der, LEAF_UNTIL + 60);
+    bundle.stamps[0] = stamp_made(&world, world.signature, SIGNED_AT);
+    bundle.stamp_count = 1;
+    assert_refused(&bundle, by_identity(), TIMESTAMP_VALIDITY, "was valid from");
 }
 
 static void an_authority_outside_its_window_is_refused(void **state)

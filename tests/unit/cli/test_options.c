@@ -125,6 +125,25 @@ static void options_may_stand_anywhere(void **state)
     assert_true(cli.timeout_ns == 90 * NS_PER_S);
 }
 
+static void spans_of_a_command_are_checked(void **state)
+{
+    (void)state;
+    static const char *const bad[] = { "", "1", "x", "-1s", "25h" };
+    int64_t span = 7;
+    for (size_t i = 0; i < COUNT_OF(bad); i++) {
+        assert_fault(READ("code-signing", "sign", "f", "--key", "k", "--wait-log", bad[i]), NONE);
+        assert_fault(cli_span(&cli, "wait-log", 0, &span), BAD_ARGUMENT);
+        assert_int_equal(span, 7);
+    }
+    assert_fault(READ("code-signing", "sign", "f", "g", "--key", "k", "--wait-log", "90s"), NONE);
+    assert_int_equal(cli.argument_count, 2);
+    assert_fault(cli_span(&cli, "wait-log", 0, &span), NONE);
+    assert_true(span == 90 * NS_PER_S);
+    assert_fault(cli_span(&cli, "wait-approval", 5, &span), NONE);
+    assert_int_equal(span, 5);
+    assert_null(cli_flag_if(&cli, "method"));
+}
+
 static void behind_two_dashes_everything_is_an_argument(void **state)
 {
     (void)state;
@@ -179,6 +198,7 @@ int main(void)
         FRESH(options_of_every_command_are_checked),
         FRESH(a_token_comes_from_a_private_file_or_the_environment),
         FRESH(options_may_stand_anywhere),
+        FRESH(spans_of_a_command_are_checked),
         FRESH(behind_two_dashes_everything_is_an_argument),
         FRESH(help_needs_nothing_else),
         FRESH(every_command_has_help_an_example_and_sane_rows),

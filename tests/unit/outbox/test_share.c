@@ -62,6 +62,20 @@ static void everybody_gets_one_before_anybody_gets_two(void **state)
     assert_int_equal(pairs[2].count, 1);
 }
 
+static void no_tenant_gets_more_than_the_outbox_allows_over_all_destinations(void **state)
+{
+    (void)state;
+    struct outbox outbox = { .tenant_most = 3 };
+    struct pair pairs[] = { pair_of(&wide, "a"), pair_of(&narrow, "a"), pair_of(&wide, "b") };
+    size_t count = 3;
+    flight_of(&outbox, &wide, pairs[0].tenant)->count = 1;
+    share_out(&outbox, 8, pairs, &count);
+    assert_int_equal(count, 3);
+    assert_int_equal(pairs[0].count, 1);
+    assert_int_equal(pairs[1].count, 1);
+    assert_int_equal(pairs[2].count, 3);
+}
+
 static void flights_are_kept_by_pair(void **state)
 {
     (void)state;
@@ -91,6 +105,7 @@ int main(void)
         cmocka_unit_test(a_tenant_at_its_cap_gets_nothing),
         cmocka_unit_test(a_destination_at_its_cap_gets_nothing),
         cmocka_unit_test(everybody_gets_one_before_anybody_gets_two),
+        cmocka_unit_test(no_tenant_gets_more_than_the_outbox_allows_over_all_destinations),
         cmocka_unit_test(flights_are_kept_by_pair),
         cmocka_unit_test(retries_come_later_and_later_up_to_a_minute),
     };

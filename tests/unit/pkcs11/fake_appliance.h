@@ -86,9 +86,43 @@ static inline size_t fake_seen_of(struct fake *fake, const char *path)
     return count;
 }
 
+static inline unsigned fake_signings(struct fake *fake)
+{
+    (void)pthread_mutex_lock(&fake->lock);
+    unsigned signings = fake->signings;
+    (void)pthread_mutex_unlock(&fake->lock);
+    return signings;
+}
+
+static inline size_t fake_connections(struct fake *fake)
+{
+    (void)pthread_mutex_lock(&fake->lock);
+    size_t count = fake->thread_count;
+    (void)pthread_mutex_unlock(&fake->lock);
+    return count;
+}
+
+/* The request that came `back` before the last one. */
+static inline struct fake_seen fake_last(struct fake *fake, size_t back)
+{
+    (void)pthread_mutex_lock(&fake->lock);
+    BUG_IF(fake->seen_count <= back || fake->seen_count > FAKE_SEEN);
+    struct fake_seen seen = fake->seen[fake->seen_count - 1 - back];
+    (void)pthread_mutex_unlock(&fake->lock);
+    return seen;
+}
+
+static inline void fake_approval(struct fake *fake, const char *state)
+{
+    (void)pthread_mutex_lock(&fake->lock);
+    fake->approval_state = state;
+    (void)pthread_mutex_unlock(&fake->lock);
+}
+
 /* ---- its work ---- */
 
-static inline void fake_print_key(struct fake *fake, struct jout *jout, const char *id, const char *name, EVP_PKEY *pkey)
+static inline void fake_print_key(struct fake *fake, struct jout *jout, const char *id, const char *name,
+                                  EVP_PKEY *pkey)
 {
     unsigned char *der = NULL;
     int len = i2d_PUBKEY(pkey, &der);
@@ -333,9 +367,10 @@ static inline X509 *fake_certificate(EVP_PKEY *pkey)
     BUG_IF(san == NULL || X509_set_version(certificate, 2) != 1 ||
            ASN1_INTEGER_set(X509_get_serialNumber(certificate), 7) != 1 ||
            X509_gmtime_adj(X509_getm_notBefore(certificate), -3600) == NULL ||
-           X509_gmtime_adj(X509_getm_notAfter(certificate), 3600) == NULL || X509_set_subject_name(certificate, name) != 1 ||
-           X509_set_issuer_name(certificate, name) != 1 || X509_set_pubkey(certificate, pkey) != 1 ||
-           X509_add_ext(certificate, san, -1) != 1 || X509_sign(certificate, pkey, EVP_sha256()) == 0);
+           X509_gmtime_adj(X509_getm_notAfter(certificate), 3600) == NULL ||
+           X509_set_subject_name(certificate, name) != 1 || X509_set_issuer_name(certificate, name) != 1 ||
+           X509_set_pubkey(certificate, pkey) != 1 || X509_add_ext(certificate, san, -1) != 1 ||
+           X509_sign(certificate, pkey, EVP_sha256()) == 0);
     X509_EXTENSION_free(san);
     X509_NAME_free(name);
     return certificate;

@@ -46,9 +46,9 @@ static void pss_other_than_the_appliances_is_refused(void **state)
     uint8_t bytes[64] = { 0 };
     assert_int_equal(mechanism_read(&(CK_MECHANISM){ CKM_RSA_PKCS_PSS, NULL, 0 }, &mechanism, &hash),
                      CKR_MECHANISM_PARAM_INVALID);
-    assert_int_equal(mechanism_read(&(CK_MECHANISM){ CKM_RSA_PKCS_PSS, NULL, sizeof(CK_RSA_PKCS_PSS_PARAMS) },
-                                    &mechanism, &hash),
-                     CKR_MECHANISM_PARAM_INVALID);
+    assert_int_equal(
+        mechanism_read(&(CK_MECHANISM){ CKM_RSA_PKCS_PSS, NULL, sizeof(CK_RSA_PKCS_PSS_PARAMS) }, &mechanism, &hash),
+        CKR_MECHANISM_PARAM_INVALID);
     assert_int_equal(mechanism_read(&(CK_MECHANISM){ CKM_RSA_PKCS_PSS, bytes, sizeof(bytes) }, &mechanism, &hash),
                      CKR_MECHANISM_PARAM_INVALID);
     static const struct {

@@ -600,6 +600,7 @@ static void what_is_no_entry_is_not_read_as_one(void **state)
         "{\"canonicalizedBody\":7}",
         "{\"inclusionProof\":{\"hashes\":[\"AAAA\"]}}",
         "{\"inclusionProof\":{\"hashes\":[7]}}",
+        "{\"kindVersion\":{\"kind\":\"hashedrekord\\u0000x\"}}",
     };
     for (size_t i = 0; i < COUNT_OF(texts); i++) {
         struct tlog_entry entry;
