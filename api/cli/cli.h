@@ -93,6 +93,7 @@ struct fault run_keys_create(struct cli *cli);
 struct fault run_keys_list(struct cli *cli);
 struct fault run_keys_get(struct cli *cli);
 struct fault run_keys_destroy(struct cli *cli);
+struct fault run_keys_rotate_seal(struct cli *cli);
 struct fault run_keys_csr(struct cli *cli);
 struct fault run_keys_certify(struct cli *cli);
 struct fault run_codesign_preview(struct cli *cli);

@@ -123,3 +123,11 @@ struct fault run_keys_destroy(struct cli *cli)
     TRY(api_json(cli, &(struct api_call){ .id = cli->arguments[0], .body = buf_span(&body) }, &answer, &key));
     return show_key(cli, &answer, key);
 }
+
+struct fault run_keys_rotate_seal(struct cli *cli)
+{
+    CLEANUP(http_answer_clear) struct http_answer answer = { 0 };
+    struct view key;
+    TRY(api_json(cli, &(struct api_call){ 0 }, &answer, &key));
+    return show_key(cli, &answer, key);
+}

@@ -122,7 +122,6 @@ static struct fault subject_part(struct op *op, X509 *certificate, int nid, cons
     }
     int len = ASN1_STRING_to_UTF8(&utf8, X509_NAME_ENTRY_get_data(X509_NAME_get_entry(name, at)));
     if (len < 0) {
-        ERR_clear_error();
         return op_fail(op, FAULT(BUNDLE_INVALID), "the certificate's subject does not decode");
     }
     struct fault fault = keep_text(op, span_of(utf8, (size_t)len), ret_text);
@@ -141,16 +140,23 @@ static struct fault read_subject(struct op *op, X509 *certificate, struct identi
     return arena_text(op->arena, span_text(text), &identity->subject);
 }
 
+static struct fault read_identity(struct op *op, struct span der, struct identity *identity)
+{
+    CLEANUP(X509_freep) X509 *certificate = NULL;
+    TRY(certificate_parse(op, der, &certificate));
+    TRY(read_names(op, certificate, identity));
+    TRY(read_issuer(op, certificate, identity));
+    TRY(read_subject(op, certificate, identity));
+    TRY(subject_part(op, certificate, NID_commonName, &identity->common_name));
+    return subject_part(op, certificate, NID_organizationName, &identity->organization);
+}
+
 struct fault certificate_identity(struct op *op, struct span der, struct identity *ret_identity)
 {
     struct identity identity = { 0 };
-    CLEANUP(X509_freep) X509 *certificate = NULL;
-    TRY(certificate_parse(op, der, &certificate));
-    TRY(read_names(op, certificate, &identity));
-    TRY(read_issuer(op, certificate, &identity));
-    TRY(read_subject(op, certificate, &identity));
-    TRY(subject_part(op, certificate, NID_commonName, &identity.common_name));
-    TRY(subject_part(op, certificate, NID_organizationName, &identity.organization));
+    struct fault fault = read_identity(op, der, &identity);
+    ERR_clear_error();
+    TRY(fault);
     *ret_identity = identity;
     return OK;
 }

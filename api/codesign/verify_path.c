@@ -89,15 +89,14 @@ static struct fault find_path(struct op *op, X509 *leaf, STACK_OF(X509) * others
     X509_VERIFY_PARAM_set_auth_level(param, STRENGTH);
     if (X509_verify_cert(ctx) != 1) {
         int error = X509_STORE_CTX_get_error(ctx);
-        ERR_clear_error();
         return refuse(op, "the certificate has no good path to the pinned root at the time of signing: %s",
                       X509_verify_cert_error_string(error));
     }
     return check_authorities(op, ctx);
 }
 
-struct fault chain_verify(struct op *op, const struct chain *signer, const struct chain *authority, utc_us time,
-                          enum signer_use use)
+static struct fault verify(struct op *op, const struct chain *signer, const struct chain *authority, utc_us time,
+                           enum signer_use use)
 {
     CLEANUP(X509_freep) X509 *leaf = NULL;
     CLEANUP(X509_freep) X509 *root = NULL;
@@ -115,4 +114,12 @@ struct fault chain_verify(struct op *op, const struct chain *signer, const struc
     TRY(check_window(op, signer->at[0], time));
     TRY(check_leaf(op, leaf, use));
     return find_path(op, leaf, others, root, time);
+}
+
+struct fault chain_verify(struct op *op, const struct chain *signer, const struct chain *authority, utc_us time,
+                          enum signer_use use)
+{
+    struct fault fault = verify(op, signer, authority, time, use);
+    ERR_clear_error(); /* even a path that was found leaves the ends of others */
+    return fault;
 }

@@ -6,7 +6,7 @@
 #define DECIDE_AGAIN_MAX 8 /* how often a lane that moved on is read again before the caller is asked to */
 
 /* The token's key under this id: made now, or found because an earlier run of the same command made it. */
-static struct fault make_in_token(struct op *op, struct services *services, struct managed_key *key)
+struct fault key_make_in_token(struct op *op, struct services *services, struct managed_key *key)
 {
     CLEANUP(buf_free) struct buf spki = BUF_INIT(SPKI_MAX);
     struct fault fault = signer_generate(op, services->signer, &key->ref, key->algorithm, &spki);
@@ -48,7 +48,7 @@ static struct fault create_once(struct op *op, struct services *services, const 
     TRY(key_lane_last(op, services, &lane));
     TRY(refuse_taken_name(op, services, request));
     if (key->spki.len == 0) {
-        TRY(make_in_token(op, services, key));
+        TRY(key_make_in_token(op, services, key));
     }
     return key_append_generated(op, services, key, lane);
 }
@@ -173,7 +173,7 @@ static struct fault ensure_once(struct op *op, struct services *services, struct
                                   span_text(key_algorithm_text(key->algorithm)), span_text(key->name),
                                   span_text(number) };
     TRY(uuid_derive("key.system", parts, COUNT_OF(parts), &key->ref.id));
-    TRY(make_in_token(op, services, key));
+    TRY(key_make_in_token(op, services, key));
     return key_append_generated(op, services, key, lane);
 }
 

@@ -122,4 +122,12 @@ struct key_certificates_body {
 struct fault route_key_csr(struct request *request);
 struct fault route_key_certificates(struct request *request);
 
+/* The token's key under this id: made now, or found because an earlier run of the same command made it. Fills spki. */
+struct fault key_make_in_token(struct op *op, struct services *services, struct managed_key *key);
+
+/* rotate.c: a new sealing key for op's tenant, under op->command_id. Commands sealed before it still open: older keys
+ * stay in the token. Other processes follow with their next data key, within an hour. */
+struct fault key_rotate_seal(struct op *op, struct services *services, struct managed_key *ret_key);
+struct fault route_seal_rotate(struct request *request);
+
 #endif

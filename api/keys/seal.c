@@ -15,7 +15,6 @@
 #define DATA_KEY_LIFE_NS (3600 * NS_PER_S)
 #define DATA_KEY_USES    (UINT64_C(1) << 24) /* far from the 2^32 random nonces that NIST SP 800-38D 8.3 allows */
 #define SEAL_PLAIN_MAX   ((size_t)256 << 10)
-#define SEAL_KEY_NAME    "seal"
 
 struct data_key {
     struct tenant_id tenant;
@@ -115,6 +114,15 @@ static struct fault keep(struct tenant_id tenant, const struct opened *opened, b
     leave();
     secret_free(old);
     return OK;
+}
+
+void keys_seal_renew(struct tenant_id tenant)
+{
+    enter();
+    for (size_t i = 0; i < DATA_KEYS; i++) {
+        keys[i].made_here = keys[i].made_here && !tenant_id_equal(keys[i].tenant, tenant);
+    }
+    leave();
 }
 
 void keys_seal_forget(void)

@@ -13,6 +13,7 @@
 #include "api/services.h"
 
 #define KEYS_SEAL_OVERHEAD 1024
+#define SEAL_KEY_NAME      "seal" /* of a tenant's sealing keys: the newest seals, every one of them opens */
 
 /* Makes the tenant's seal key (at first) and a data key, so that the next keys_seal calls nobody. */
 struct fault keys_seal_prepare(struct op *op, struct services *services);
@@ -22,6 +23,9 @@ struct fault keys_seal(struct op *op, struct services *services, struct span aad
 /* Appends what was sealed. UNSEAL when tenant, aad or any byte differs. */
 struct fault keys_unseal(struct op *op, struct services *services, struct span aad, struct span sealed,
                          struct buf *plain);
+/* The tenant's data keys that this process made are not used for sealing any more: the next one is made under the
+ * newest seal key. What they sealed still opens. */
+void keys_seal_renew(struct tenant_id tenant);
 /* Wipes all data keys. */
 void keys_seal_forget(void);
 

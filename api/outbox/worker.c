@@ -148,17 +148,30 @@ static enum outcome judge(const struct job *job, struct fault fault)
     return later && job->attempt < job->row->attempts ? OUTCOME_RETRY : OUTCOME_DEAD;
 }
 
+/* What is tried again for a day is told of less and less often: at the 1st, 2nd, 4th, 8th ... attempt. */
+static bool is_told(int64_t attempt)
+{
+    return (attempt & (attempt - 1)) == 0;
+}
+
+static void say(const struct job *job, const struct op *op, struct fault fault, enum outcome outcome)
+{
+    const char *code = fault_row(fault.code)->text;
+    log_fault(LOG_LEVEL_WARN, outcome == OUTCOME_DEAD ? "outbox_dead_lettered" : "outbox_retry", op, fault);
+    log_write(WARN, "outbox_attempt_failed", LOG_TEXT("destination", job->row->destination),
+              LOG_TEXT("tenant_id", job->tenant.text), LOG_TEXT("code", code), LOG_INT("attempt", job->attempt),
+              LOG_INT("outbox_id", job->id));
+}
+
 static void tell(struct outbox *outbox, const struct job *job, const struct op *op, struct fault fault,
                  enum outcome outcome)
 {
     if (!FAULTED(fault)) {
         return;
     }
-    const char *code = fault_row(fault.code)->text;
-    log_fault(LOG_LEVEL_WARN, outcome == OUTCOME_DEAD ? "outbox_dead_lettered" : "outbox_retry", op, fault);
-    log_write(WARN, "outbox_attempt_failed", LOG_TEXT("destination", job->row->destination),
-              LOG_TEXT("tenant_id", job->tenant.text), LOG_TEXT("code", code), LOG_INT("attempt", job->attempt),
-              LOG_INT("outbox_id", job->id));
+    if (outcome == OUTCOME_DEAD || is_told(job->attempt)) {
+        say(job, op, fault, outcome);
+    }
     if ((fault.code == FAULT_DEADLINE || op_expired(op)) && outbox->config.on_timeout != NULL) {
         outbox->config.on_timeout(outbox->config.arg, job->tenant.text, job->row->destination);
     }

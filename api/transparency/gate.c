@@ -31,6 +31,14 @@ static void close_until(struct tlog *log, mono_ns until)
     log->closed_until = until > log->closed_until ? until : log->closed_until;
 }
 
+bool tlog_gate_shut(struct tlog *log, mono_ns now)
+{
+    lock(log);
+    bool shut = now < log->closed_until || log->probing;
+    unlock(log);
+    return shut;
+}
+
 bool tlog_gate_enter(struct tlog *log, mono_ns now)
 {
     lock(log);

@@ -62,6 +62,8 @@ const char *tlog_signer_details(struct span spki, const char *hash);
 
 /* ---- gate.c: a log that does not answer is asked once in a while, not by everybody who waits ---- */
 
+/* Would tlog_gate_enter say no? For what need not be done then. */
+bool tlog_gate_shut(struct tlog *log, mono_ns now);
 /* False: not now. True: ask, and by all means tell what came of it. */
 bool tlog_gate_enter(struct tlog *log, mono_ns now);
 void tlog_gate_tell(struct tlog *log, bool answered, int64_t retry_after_s, mono_ns now);

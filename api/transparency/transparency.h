@@ -16,10 +16,20 @@
  *         from: 2026-01-01T00:00:00Z      # optional window in which new entries go to this log
  *         until: 2027-01-01T00:00:00Z
  *
+ * https:// addresses, or http:// of this machine. Keys: EC P-256, EC P-384, Ed25519. A Rekor v2's origin is its address
+ * without the scheme, if nothing else is said. A tenant's logs have different addresses.
+ *
  * A signing is published in the one log of its tenant whose window is open; with several, the last one in the file.
  * codesign.completed queues the row of destination transparency.tlog; the worker submits, verifies what came back
  * (entry binds digest, signature and key; signed-entry timestamp or checkpoint under a pinned key; inclusion proof) and
  * records it as evidence: transparency.published. verify.h is the offline half.
+ *
+ *     pending -> published   the entry was verified and recorded
+ *     pending -> failed      the log refused it (400 and the like), or its answer does not verify: for good
+ *
+ * A log that cannot be reached or is busy is asked again for a week, at most a minute apart; one that is down is asked
+ * by one for all who wait. What the log has already (409) is fetched, verified and recorded like a new entry, so a
+ * crash anywhere leaves one entry and one event.
  */
 #ifndef API_TRANSPARENCY_TRANSPARENCY_H
 #define API_TRANSPARENCY_TRANSPARENCY_H
@@ -53,8 +63,10 @@ struct transparency_item {
 /* Called by the projection of codesign.completed: queues the outbox row; nothing for TRANSPARENCY_NONE. */
 struct fault transparency_queue(struct projection *projection, const struct transparency_item *item);
 
-/* The evidence of an operation, as JSON for an answer ({"state": "pending" | "published" | "failed", "log",
- * "log_index", "entry": ...}); empty span when nothing is to be published. In op's arena. */
+/* The evidence of an operation, as JSON for an answer: {"state": "pending" | "published" | "failed", "log",
+ * "queued_at", "ended_at"?, "failure_code"?}, and once published "log_id" (hex), "log_index", "integrated_at"? (not
+ * where the log signs no time), "entry_id" and "entry": a Sigstore TransparencyLogEntry, as bundles have it. Empty span
+ * when nothing is to be published. In op's arena. No transaction may be open. */
 struct fault transparency_evidence(struct op *op, struct services *services, struct uuid operation_id,
                                    struct span *ret_json);
 

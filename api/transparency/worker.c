@@ -73,13 +73,17 @@ static void count(struct services *services, const struct tlog *log, mono_ns sta
                     (const char *const[]){ log->name });
 }
 
+static struct fault not_now(struct op *op, const struct tlog *log)
+{
+    return op_fail(op, FAULT(TLOG_UNAVAILABLE), "the log %s did not answer a moment ago; it is asked again", log->name);
+}
+
 static struct fault ask(struct op *op, struct services *services, struct tlog *log, struct submit *request,
                         struct tlog_entry *ret_entry, const char **ret_entry_id)
 {
     mono_ns started = clock_mono();
     if (!tlog_gate_enter(log, started)) {
-        return op_fail(op, FAULT(TLOG_UNAVAILABLE), "the log %s did not answer a moment ago; it is asked again",
-                       log->name);
+        return not_now(op, log);
     }
     struct fault fault = submit(op, request, ret_entry, ret_entry_id);
     tlog_gate_tell(log, fault.code != FAULT_TLOG_UNAVAILABLE, request->retry_after_s, clock_mono());
@@ -90,48 +94,64 @@ static struct fault ask(struct op *op, struct services *services, struct tlog *l
     return fault;
 }
 
-static struct fault publish(struct op *op, struct services *services, const struct outbox_item *item,
-                            const struct submission *submission)
-{
-    struct tlog *log = tlogs_find(services->transparency, op->tenant, submission->destination);
-    if (log == NULL) {
-        return op_fail(op, FAULT(TLOG_UNAVAILABLE),
-                       "%.180s is not among the tenant's logs any more: put it back into the logs file",
-                       submission->destination);
-    }
-    struct submit request = { .log = log, .submission = submission, .stopping = item->stopping };
-    struct tlog_entry entry = { 0 };
-    const char *entry_id = NULL;
-    TRY(ask(op, services, log, &request, &entry, &entry_id));
-    TRY(record_published(op, services, submission, &entry, entry_id));
-    FAILPOINT("transparency.after_append");
-    return OK;
-}
-
 /* Recorded by a try whose process then died, or whose outcome did not get through. */
-static struct fault is_settled(struct op *op, struct services *services, const struct submission *submission,
-                               bool *ret_settled)
+static struct fault is_settled(struct op *op, struct services *services, const struct outbox_item *item,
+                               const struct submission *submission, bool *ret_settled)
 {
     struct evidence evidence;
     struct uuid id;
+    *ret_settled = false;
+    if (item->attempt <= 1) {
+        return OK;
+    }
     TRY(uuid_parse(span_text(submission->operation_id), &id));
     TRY(evidence_get(op, services, id, &evidence));
     *ret_settled = strcmp(evidence.state, "pending") != 0;
     return OK;
 }
 
+static struct fault publish(struct op *op, struct services *services, const struct outbox_item *item,
+                            const struct submission *submission)
+{
+    struct tlog *log = tlogs_find(services->transparency, op->tenant, submission->destination);
+    struct submit request = { .log = log, .submission = submission, .stopping = item->stopping };
+    struct tlog_entry entry = { 0 };
+    const char *entry_id = NULL;
+    if (log == NULL) {
+        return op_fail(op, FAULT(TLOG_UNAVAILABLE),
+                       "%.180s is not among the tenant's logs any more: put it back into the logs file",
+                       submission->destination);
+    }
+    TRY(ask(op, services, log, &request, &entry, &entry_id));
+    TRY(record_published(op, services, submission, &entry, entry_id));
+    FAILPOINT("transparency.after_append");
+    return OK;
+}
+
+/* While a log is down, thousands may wait for it: they are turned away before they cost the database anything. */
+static bool turned_away(struct op *op, struct services *services, const struct outbox_item *item,
+                        const struct submission *submission, struct fault *ret_fault)
+{
+    struct tlog *log = tlogs_find(services->transparency, op->tenant, submission->destination);
+    bool away = log != NULL && !item->last_attempt && tlog_gate_shut(log, clock_mono());
+    *ret_fault = away ? not_now(op, log) : OK;
+    return away;
+}
+
 struct fault transparency_publish(struct op *op, struct services *services, const struct outbox_item *item)
 {
     struct submission submission = { 0 };
+    struct fault fault = OK;
     bool settled = false;
     TRY(jin_decode(op, item->payload, submission_fields, COUNT_OF(submission_fields), &submission));
-    if (item->attempt > 1) {
-        TRY(is_settled(op, services, &submission, &settled));
+    if (turned_away(op, services, item, &submission, &fault)) {
+        return fault;
     }
+    TRY(is_settled(op, services, item, &submission, &settled));
     if (settled) {
         return OK;
     }
-    struct fault fault = publish(op, services, item, &submission);
+    fault = publish(op, services, item, &submission);
     if (FAULTED(fault) && (fault_row(fault.code)->retry == FAULT_RETRY_NO || item->last_attempt)) {
         TRY(record_failed(op, services, &submission, fault));
     }

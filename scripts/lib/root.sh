@@ -4,7 +4,7 @@ top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 cache=${SVC_CACHE_DIR:-/var/cache/svc}
 hash=$(cat "$top"/rootfs/packages/{run,build,test}.txt "$top"/rootfs/users.txt "$top"/rootfs/customize.sh | sha256sum | cut -c1-16)
 root=$cache/root-$hash
-peers=$cache/peers-$(cd "$top/tests/peers" && cat packages.txt build redis/redis.go tlogmem/main.go | sha256sum | cut -c1-16)
+peers=$cache/peers-$(cd "$top/tests/peers" && cat packages.txt build redis/redis.go tlogmem/main.go fulcio/* | sha256sum | cut -c1-16)
 
 root_ensure() {
     [ -d "$root" ] && { touch "$root" 2>/dev/null || true; return 0; }

@@ -52,20 +52,13 @@ def try_once(session, kind, body, key):
         return None
 
 
-def age_claim(a, key):
-    """Ten minutes pass for the claim of this Idempotency-Key: whoever repeats the request may take it over."""
-    a.sql(f"UPDATE svc.idempotency_keys SET claimed_us = claimed_us - 601000000 WHERE key = '{key}' AND state = 'in_progress'")
-
-
 def repeat_until_answered(session, kind, body, key, limit=180):
-    """The same request with the same key until it is answered for good; only "come again" is repeated. A claim whose
-    process died is held for ten minutes, which we do not wait for."""
+    """The same request with the same key until it is answered for good; only "come again" is repeated."""
     def settled():
         answer = try_once(session, kind, body, key)
         if answer is None or answer.status in (429, 502, 503, 504):
             return None
         if answer.status == 409 and answer.json["code"] == "idempotency_in_progress":
-            age_claim(session.appliance, key)
             return None
         return answer
 

@@ -200,7 +200,6 @@ class KeyCertificates(unittest.TestCase):
         self.assertTrue(openssl_verifies(base64.b64decode(signed.json["public_key_der"]),
                                          base64.b64decode(signed.json["signature"]), data))
         self.assertEqual(signed.json["certificate_chain"], chain)
-        self.ca.write("root.only.pem", open(self.ca.path("root.pem")).read())
         verified = run("openssl", "verify", "-purpose", "codesign", "-CAfile", self.ca.path("root.pem"), "-untrusted",
                        self.ca.path("middle.pem"),
                        self.ca.write("final.pem", run("openssl", "x509", "-inform", "DER", "-in",

@@ -110,8 +110,10 @@ class Pkcs11Module(unittest.TestCase):
         self.log = f"{self.dir}/p11-{secrets.token_hex(4)}.log"
 
     def env(self, token=None, **more):
+        """Settings of the module. Freed memory is poisoned, so that touching it (a host may finalize in its last moments)
+        does not go unseen."""
         path = self.write("token-" + secrets.token_hex(4), token or self.builder, 0o600)
-        return {"PATH": os.environ["PATH"], "HOME": self.dir, "LC_ALL": "C.UTF-8",
+        return {"PATH": os.environ["PATH"], "HOME": self.dir, "LC_ALL": "C.UTF-8", "MALLOC_PERTURB_": "165",
                 "SVC_BASE_URL": f"https://127.0.0.1:{self.a.port}", "SVC_CA_FILE": f"{self.a.dir}/data/ca.pem",
                 "SVC_TOKEN_FILE": path, "SVC_PKCS11_LOG": self.log, **more}
 
@@ -369,10 +371,12 @@ class Pkcs11Module(unittest.TestCase):
 
     def test_jarsigner_signs_and_verifies(self):
         trust = f"{self.dir}/trust.p12"
-        run("keytool", "-importcert", "-noprompt", "-alias", "root", "-file", self.ca.path("root.pem"), "-keystore", trust,
-            "-storepass", "changeit")
+        for alias, path in (("root", self.ca.path("root.pem")), ("tsa", f"{self.a.dir}/data/tsa-root.pem")):
+            run("keytool", "-importcert", "-noprompt", "-alias", alias, "-file", path, "-keystore", trust, "-storepass",
+                "changeit")
+        tsa = ("-tsa", f"http://127.0.0.1:{self.a.plain}/tsa")
         for algorithm, options, said in (
-                ("ec-p256", ("-storepass", "anything"), "SHA256withECDSA"),
+                ("ec-p256", ("-storepass", "anything", *tsa), "SHA256withECDSA"),
                 ("ec-p384", ("-protected",), "SHA384withECDSA"),
                 ("rsa-3072", ("-protected",), "SHA384withRSA"),
                 ("rsa-3072", ("-protected", "-sigalg", "RSASSA-PSS"), "RSASSA-PSS")):
@@ -387,6 +391,7 @@ class Pkcs11Module(unittest.TestCase):
                 self.assertIn(said, judged.stdout)
                 self.assertIn("CN=test middle", judged.stdout)  # the chain came along
                 self.assertNotIn("Invalid certificate chain", judged.stdout)
+                self.assertEqual("-tsa" in options, "Timestamped by" in judged.stdout, judged.stdout)
 
     def test_jarsigner_says_when_it_may_not(self):
         done = self.jarsigner(self.jar(), "release-ec-p256", "-protected", SVC_ARTIFACT_TYPE="forbidden")
@@ -397,6 +402,7 @@ class Pkcs11Module(unittest.TestCase):
     # ---- osslsigncode ----
 
     def authenticode(self, *key_options, **more):
+        """Signed and time-stamped, both by the appliance."""
         self.write("unsigned.exe", minimal_pe())
         chain = self.a.api("GET", f"/api/v1/keys/{self.keys['rsa-3072']}").json["certificate_chain"]
         with open(f"{self.dir}/chain.pem", "w") as f:
@@ -404,13 +410,15 @@ class Pkcs11Module(unittest.TestCase):
                 f.write(f"-----BEGIN CERTIFICATE-----\n{der}\n-----END CERTIFICATE-----\n")
         before = self.signings()
         signed = f"{self.dir}/signed-{secrets.token_hex(3)}.exe"
-        done = run("osslsigncode", "sign", "-certs", "chain.pem", *key_options, "-h", "sha256", "-n", "a program", "-in",
-                   "unsigned.exe", "-out", signed, env=self.env(**more), cwd=self.dir, check=False)
+        done = run("osslsigncode", "sign", "-certs", "chain.pem", *key_options, "-h", "sha256", "-n", "a program",
+                   "-ts", f"http://127.0.0.1:{self.a.plain}/tsa", "-in", "unsigned.exe", "-out", signed, env=self.env(**more), cwd=self.dir, check=False)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr + self.told())
         self.assertEqual(self.signings(), before + 1)
-        judged = run("osslsigncode", "verify", "-CAfile", self.ca.path("root.pem"), "-in", signed, check=False)
+        judged = run("osslsigncode", "verify", "-CAfile", self.ca.path("root.pem"), "-TSA-CAfile",
+                     f"{self.a.dir}/data/tsa-root.pem", "-in", signed, check=False)
         self.assertEqual(judged.returncode, 0, judged.stdout + judged.stderr)
         self.assertIn("Signature verification: ok", judged.stdout)
+        self.assertIn("Timestamp Server Signature verification: ok", judged.stdout)
 
     def test_osslsigncode_signs_by_the_provider(self):
         self.openssl("pkey", "-in", "pkcs11:token=svc;object=release-rsa-3072;type=private", "-out", "uri.pem")

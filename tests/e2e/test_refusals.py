@@ -24,7 +24,8 @@ class Refusals(unittest.TestCase):
                 yield method.upper(), path, operation
 
     def concrete(self, path):
-        return path.replace("{id}", "0198c0de-0000-7000-8000-000000000000").replace("{framework}", "soc2")
+        return (path.replace("{id}", "0198c0de-0000-7000-8000-000000000000").replace("{framework}", "soc2")
+                .replace("{resource}", "approval_required:codesign:" + "0" * 64))
 
     def problem(self, answer, status, code):
         self.assertEqual(answer.status, status, answer)

@@ -1,6 +1,6 @@
 /*
  * A real Fulcio (tests/peers/fulcio) certifies keys of a real svc-signer for identities of an OIDC issuer of this
- * test's own. Without the program (SVC_TEST_FULCIO, else /opt/peers/fulcio-server) the tests are skipped, and say so.
+ * test's own. The program is SVC_TEST_FULCIO, else /opt/peers/fulcio-server.
  */
 #include "integration/signer.h"
 
@@ -185,8 +185,7 @@ static struct fault ask(struct op *op, const struct keyless_subject *subject, st
 static void needs_fulcio(void)
 {
     if (access(bench.program, X_OK) != 0) {
-        print_message("no %s: build it with tests/peers/fulcio/build\n", bench.program);
-        skip();
+        fail_msg("no %s: peers_ensure of scripts/lib/root.sh builds it", bench.program);
     }
 }
 

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static char folder[] = "/tmp/svc-secret-XXXXXX";
@@ -146,6 +147,30 @@ static void every_failing_allocation_is_reported(void **state)
     assert_true(fail_each_allocation(make) >= 1);
 }
 
+/* The arena may be memory that both processes share: what the child makes must not come to lie over the parent's. */
+static void a_forked_child_has_an_arena_of_its_own(void **state)
+{
+    (void)state;
+    CLEANUP(secret_freep) struct secret *parents = NULL;
+    int status = 0;
+    assert_fault(secret_new(span_text("the parent's"), &parents), NONE);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        struct secret *childs = NULL;
+        secret_forked();
+        for (int i = 0; i < 2000; i++) { /* all over the arena, were it the parent's */
+            if (FAULTED(secret_new(span_text("the child's, which is longer"), &childs))) {
+                _exit(1);
+            }
+        }
+        _exit(span_equal_text(secret_span(childs), "the child's, which is longer") ? 0 : 2);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    assert_span_text(secret_span(parents), "the parent's");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -158,6 +183,7 @@ int main(void)
         cmocka_unit_test(equality_needs_equal_lengths),
         cmocka_unit_test(random_secrets_differ),
         cmocka_unit_test(every_failing_allocation_is_reported),
+        cmocka_unit_test(a_forked_child_has_an_arena_of_its_own),
     };
     return cmocka_run_group_tests_name("secret", tests, make_folder, NULL);
 }

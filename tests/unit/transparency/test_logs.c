@@ -381,7 +381,9 @@ static void a_log_that_does_not_answer_is_asked_by_one_and_less_and_less_often(v
     mono_ns closed = NS_PER_S;
     for (int i = 0; i < 8; i++) {
         now += closed;
+        assert_false(tlog_gate_shut(log, now));
         assert_true(tlog_gate_enter(log, now));
+        assert_true(tlog_gate_shut(log, now + 30 * NS_PER_S));
         assert_false(tlog_gate_enter(log, now + 30 * NS_PER_S)); /* one asks for all, however long it takes */
         now += 25 * NS_PER_S;
         tlog_gate_tell(log, false, 0, now);

@@ -1,0 +1,186 @@
+"""The trusted root, judged by those who use it: cosign without any network, svc-cli, openssl."""
+import hashlib
+import json
+import os
+import secrets
+import unittest
+
+import signing
+from appliance import Appliance, b64, make_key, run
+from certificates import STAMPER, Workshop, b64s, unb64
+from oidc import Issuer
+from peers import Rekor
+
+BUNDLE_TYPE = "application/vnd.dev.sigstore.bundle.v0.3+json"
+NO_TLOG = "--insecure-ignore-tlog"
+STAMPS = "--use-signed-timestamps"
+
+
+class TrustedRoot(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.w = Workshop()
+        cls.addClassCleanup(cls.w.clean)
+        cls.issuer = Issuer().start()
+        cls.addClassCleanup(cls.issuer.stop)
+        cls.rekor = Rekor().start()
+        cls.addClassCleanup(cls.rekor.stop)
+        cls.a = Appliance("trusted-root")
+        cls.addClassCleanup(cls.a.clean)
+        signing.write_attestors(cls.a, cls.issuer.attestor())
+        signing.write_logs(cls.a, cls.rekor)
+        cls.a.start()
+        cls.session = cls.a.session("OPERATOR")
+        cls.addClassCleanup(cls.session.close)
+        cls.data = secrets.token_bytes(100)
+        cls.digest = hashlib.sha256(cls.data).digest()
+        cls.artifact = cls.w.write("artifact", cls.data)
+        cls.root = cls.a.api("GET", signing.BASE + "/trusted-root").json
+        # cosign takes the index 0 for a missing one: the keyless signature must not be a log's first
+        cls.keyed = cls.signed("key", signing.key_body(make_key(cls.a), cls.digest))
+        cls.keyless = cls.signed("keyless", signing.keyless_body(cls.issuer.token(), cls.digest))
+        cls.keyed_again = cls.signed("key", signing.key_body(cls.keyed["key_id"], cls.digest))
+        cls.w.write("key.spki", unb64(cls.keyed["public_key_der"]))
+        run("openssl", "pkey", "-pubin", "-inform", "DER", "-in", cls.w.path("key.spki"), "-out", cls.w.path("key.pem"))
+
+    @classmethod
+    def signed(cls, kind, body):
+        answer = signing.sign(cls.session, kind, body)
+        assert answer.status == 200, answer
+        operation = signing.published(cls.a, answer.json["operation_id"])
+        stamp = cls.a.tsa(cls.w.query(unb64(answer.json["signature"]))).body
+        return {**answer.json, "entry": operation["transparency"]["entry"], "stamp": b64(stamp)}
+
+    def bundle(self, signed, entry=True, stamp=True):
+        chain = signed.get("certificate_chain")
+        hint = b64(hashlib.sha256(unb64(signed["public_key_der"])).digest())
+        material = {"certificate": {"rawBytes": chain[0]}} if chain else {"publicKey": {"hint": hint}}
+        if entry:
+            material["tlogEntries"] = [signed["entry"]]
+        if stamp:
+            material["timestampVerificationData"] = {"rfc3161Timestamps": [{"signedTimestamp": signed["stamp"]}]}
+        return self.w.write("bundle.json", json.dumps({
+            "mediaType": BUNDLE_TYPE, "verificationMaterial": material,
+            "messageSignature": {"messageDigest": {"algorithm": "SHA2_256", "digest": b64(self.digest)},
+                                 "signature": signed["signature"]}}))
+
+    def changed(self, change=None):
+        """The root as a file, after `change`."""
+        root = json.loads(json.dumps(self.root))
+        if change:
+            change(root)
+        return self.w.write("root.json", json.dumps(root))
+
+    def cosign(self, *words):
+        """In a network namespace without any network: what it needs beside its files, it does not get."""
+        done = run("unshare", "-n", "cosign", "verify-blob", *words, self.artifact, check=False,
+                   env={**os.environ, "HOME": self.w.dir})
+        return done.returncode == 0 and "Verified OK" in done.stdout + done.stderr, done.stdout + done.stderr
+
+    def identity(self, **more):
+        signed = {**self.keyless, **more}
+        return ["--certificate-identity", signed["fulcio_san"], "--certificate-oidc-issuer", signed["fulcio_issuer"]]
+
+    def judge(self, verdict, bundle, *words, change=None, identity=None):
+        takes, said = self.cosign("--bundle", bundle, "--new-bundle-format", "--trusted-root", self.changed(change),
+                                  "--insecure-ignore-sct", *(identity or self.identity()), *words)
+        self.assertEqual(takes, verdict, said)
+
+    # ---- what cosign refuses ----
+
+    def test_another_authority(self):
+        other = b64(self.w.root("other-ca"))
+
+        def change(root):
+            root["certificateAuthorities"][0]["certChain"]["certificates"] = [{"rawBytes": other}]
+
+        self.judge(False, self.bundle(self.keyless), change=change)
+
+    def test_another_stamper(self):
+        self.w.root("other-tsa-root")
+        chain = b64s(self.w.leaf("other-tsa", "other-tsa-root", STAMPER), self.w.der("other-tsa-root"))
+
+        def change(root):
+            root["timestampAuthorities"][0]["certChain"]["certificates"] = [{"rawBytes": c} for c in chain]
+
+        self.judge(False, self.bundle(self.keyless, entry=False), NO_TLOG, STAMPS, change=change)
+
+    def test_another_log(self):
+        def change(root):
+            root["tlogs"][0]["publicKey"]["rawBytes"] = b64(self.w.key("other-log"))
+
+        self.judge(False, self.bundle(self.keyless), change=change)
+
+    def test_windows_that_are_over(self):
+        over = {"start": "2020-01-01T00:00:00Z", "end": "2021-01-01T00:00:00Z"}
+
+        def close(*path):
+            def change(root):
+                for step in path:
+                    root = root[step]
+                root["validFor"] = over
+            return change
+
+        self.judge(False, self.bundle(self.keyless), change=close("certificateAuthorities", 0))
+        self.judge(False, self.bundle(self.keyless, entry=False), NO_TLOG, STAMPS, change=close("timestampAuthorities", 0))
+        self.judge(False, self.bundle(self.keyless), change=close("tlogs", 0, "publicKey"))
+
+    def test_another_identity(self):
+        for more in ({"fulcio_san": self.keyless["fulcio_san"] + "x"}, {"fulcio_issuer": "https://evil.example"}):
+            self.judge(False, self.bundle(self.keyless), identity=self.identity(**more))
+
+    def test_what_is_missing(self):
+        self.judge(False, self.bundle(self.keyless, entry=False))
+        self.judge(False, self.bundle(self.keyless, stamp=False), STAMPS)
+
+    # ---- what it takes ----
+
+    def test_keyless(self):
+        self.judge(True, self.bundle(self.keyless))
+        self.judge(True, self.bundle(self.keyless), STAMPS)
+        self.judge(True, self.bundle(self.keyless, stamp=False))
+        self.judge(True, self.bundle(self.keyless, entry=False), NO_TLOG, STAMPS)
+
+    def test_keyed(self):
+        trusted = ["--new-bundle-format", "--trusted-root", self.changed(), "--key", self.w.path("key.pem")]
+        for more, options in (({}, []), ({}, [STAMPS]), ({"stamp": False}, []), ({"entry": False}, [NO_TLOG, STAMPS])):
+            takes, said = self.cosign("--bundle", self.bundle(self.keyed_again, **more), *trusted, *options)
+            self.assertTrue(takes, said)
+
+    def test_without_a_bundle(self):
+        signature = self.w.write("signature.b64", self.keyed["signature"])
+        takes, said = self.cosign("--key", self.w.path("key.pem"), "--signature", signature, NO_TLOG)
+        self.assertTrue(takes, said)
+        names = []
+        for number, der in enumerate(self.keyless["certificate_chain"]):
+            names.append(self.w.path(f"{number}.pem"))
+            run("openssl", "x509", "-inform", "DER", "-in", self.w.write("der", unb64(der)), "-out", names[-1])
+        takes, said = self.cosign(
+            "--certificate", names[0], "--certificate-chain", names[1], "--signature",
+            self.w.write("signature.b64", self.keyless["signature"]), *self.identity(), "--insecure-ignore-sct",
+            "--rfc3161-timestamp", self.w.write("stamp.json", json.dumps({"SignedRFC3161Timestamp": self.keyless["stamp"]})),
+            "--timestamp-certificate-chain",
+            self.w.write("tsa.pem", run("curl", "-s", f"http://127.0.0.1:{self.a.plain}/tsa/chain.pem").stdout), NO_TLOG)
+        self.assertTrue(takes, said)
+
+    def test_svc_cli_says_the_same(self):
+        told = self.a.cli("code-signing", "trusted-root")
+        self.assertEqual(json.loads(told.stdout), self.root)
+        words = ["code-signing", "verify", self.artifact, "--trusted-root", self.changed(), "--bundle"]
+        self.a.cli(*words, self.bundle(self.keyless), *self.identity())
+        self.a.cli(*words, self.bundle(self.keyed), "--public-key", self.w.path("key.pem"))
+        done = self.a.cli(*words, self.bundle(self.keyless), *self.identity(fulcio_issuer="https://evil.example"), check=False)
+        self.assertNotEqual(done.returncode, 0)
+
+    def test_openssl_says_the_same(self):
+        """What docs/verification.md tells to do with it alone."""
+        signature = self.w.write("signature.bin", unb64(self.keyed["signature"]))
+        run("openssl", "dgst", "-sha256", "-verify", self.w.path("key.pem"), "-signature", signature, self.artifact)
+        chain = run("curl", "-s", f"http://127.0.0.1:{self.a.plain}/tsa/chain.pem").stdout
+        root = self.w.write("tsa-root.pem", "-----BEGIN" + chain.split("-----BEGIN")[-1])
+        run("openssl", "ts", "-verify", "-in", self.w.write("stamp.tsr", unb64(self.keyed["stamp"])), "-data", signature,
+            "-CAfile", root)
+
+
+if __name__ == "__main__":
+    unittest.main()
