@@ -21,6 +21,10 @@
 #define PATH_REQUESTS        "/api/v1/approval-requests"
 #define PATH_TSA             "/tsa"
 
+#define PATH_VERIFY           "/api/v1/code-signing/verify"
+#define PATH_KEYLESS_VERIFY   "/api/v1/code-signing/keyless/verify"
+#define PATH_VERIFY_LONG_TERM "/api/v1/code-signing/verify-long-term"
+
 #define PATH_APPROVE          "/api/v1/approval-requests/{id}/approvals"
 #define PATH_APPROVE_RESOURCE "/api/v1/identities/{resource}/approvals"
 

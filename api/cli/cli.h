@@ -103,6 +103,7 @@ struct fault run_codesign_keyless(struct cli *cli);
 struct fault run_codesign_bundle(struct cli *cli);
 struct fault run_codesign_verify(struct cli *cli);
 struct fault run_codesign_verify_long_term(struct cli *cli);
+struct fault run_codesign_verify_remote(struct cli *cli);
 struct fault run_codesign_trusted_root(struct cli *cli);
 struct fault run_codesign_operations(struct cli *cli);
 struct fault run_codesign_operation(struct cli *cli);

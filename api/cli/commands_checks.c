@@ -24,6 +24,19 @@ static const struct flag long_term_flags[] = {
     HASH_FLAG,
     SCHEME_FLAG,
 };
+static const struct flag remote_flags[] = {
+    { .name = "signature", .value = "SIG", .required = true, .doc = "the detached signature" },
+    { .name = "key", .value = "KEY_ID", .doc = "a key of the appliance, destroyed or not" },
+    { .name = "public-key", .value = "KEY", .doc = "a public key or certificate, PEM or DER" },
+    { .name = "certificate", .value = "CHAIN.pem", .doc = "the signer's certificate, and those above it" },
+    { .name = "certificate-identity", .value = "SAN", .doc = "keyless: who must have signed, exactly" },
+    { .name = "certificate-oidc-issuer", .value = "URL", .doc = "keyless: who must vouch for that identity" },
+    { .name = "timestamp", .value = "FILE.tsr", .doc = "RFC 3161 time stamp over the signature" },
+    { .name = "root", .value = "PEM", .doc = "root of the certificate; else the appliance's keyless authorities" },
+    { .name = "tsa-root", .value = "PEM", .doc = "root of the time stamp; else the appliance's authority" },
+    HASH_FLAG,
+    SCHEME_FLAG,
+};
 static const struct flag trusted_root_flags[] = {
     { .name = "output", .letter = 'o', .value = "FILE", .required = true, .doc = "where the trusted root goes" },
 };
@@ -57,6 +70,19 @@ static const struct command rows[] = {
       .example =
           "code-signing verify-long-term ./release.tar.gz --signature release.sig --timestamp release.sig.tsr \\\n"
           "      --certificate release-chain.pem --root ca.pem --tsa-root tsa-root.pem" },
+    { .words = "code-signing verify-remote",
+      .arguments = "FILE",
+      .least = 1,
+      .most = 1,
+      .routes = { { "POST", PATH_VERIFY }, { "POST", PATH_KEYLESS_VERIFY }, { "POST", PATH_VERIFY_LONG_TERM } },
+      FLAGS(remote_flags),
+      .run = run_codesign_verify_remote,
+      .help = "let the appliance check a signature",
+      .more =
+          "Hashes FILE here and sends the digest. By --key or --public-key; or by --certificate, as keyless with the\n"
+          "identity that is expected (judged now, or at the time of --timestamp), else at the time of --timestamp.",
+      .example = "code-signing verify-remote ./release.tar.gz --signature release.sig \\\n"
+                 "      --key 0190a6b2-0001-7000-8000-00000000abcd" },
     { .words = "code-signing trusted-root",
       .routes = { { "GET", "/api/v1/code-signing/trusted-root" } },
       FLAGS(trusted_root_flags),

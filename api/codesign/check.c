@@ -100,9 +100,9 @@ struct fault route_verify(struct request *request)
     if ((body->key_id != NULL) == (body->public_key_der.len > 0)) {
         return op_fail_field(request->op, FAULT(JSON_FIELD), "/key_id", "give either key_id or public_key_der");
     }
-    TRY(body->key_id != NULL ? check_key(request, body, &key, &judged)
-                             : check_signature(request, body, KEY_PURPOSE_CODESIGN, FAULT(JSON_FIELD),
-                                               "/public_key_der", &judged));
+    TRY(body->key_id != NULL
+            ? check_key(request, body, &key, &judged)
+            : check_signature(request, body, KEY_PURPOSE_CODESIGN, FAULT(JSON_FIELD), "/public_key_der", &judged));
     TRY(check_answer_begin(&jout, &answer, &judged));
     if (body->key_id != NULL) {
         jout_key_text(&jout, "key_id", key.ref.id.text);

@@ -84,7 +84,8 @@ static struct fault check_stamp(struct request *request, const struct check_body
 
 /* ---- the certificate ---- */
 
-/* To any one authority that was one at that time. The refusal is the last such one's: with one authority, the reason. */
+/* To any one authority that was one at that time. The refusal is the last such one's: with one authority, the reason.
+ */
 static struct fault check_path(struct op *op, const struct chain *chain, const struct authorities *authorities,
                                utc_us time, enum signer_use use)
 {

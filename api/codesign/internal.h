@@ -84,6 +84,8 @@ struct fault codesign_request_read(struct op *op, enum codesign_form form, const
                                    struct codesign_request *ret_request);
 /* The members that say what is asked, without who was asking in which role: for whatever must bind a request. */
 void codesign_request_print(struct jout *jout, const struct codesign_request *request);
+void codesign_artifact_print(struct jout *jout, const struct codesign_request *request); /* what */
+void codesign_signer_print(struct jout *jout, const struct codesign_request *request);   /* with what */
 
 /* ---- governance.c ---- */
 
@@ -118,10 +120,15 @@ struct codesign_plan {
     struct governance governance;
     char policy_digest[FINGERPRINT_LEN + 1], logs_digest[FINGERPRINT_LEN + 1], methods_digest[FINGERPRINT_LEN + 1];
     char configuration_fingerprint[FINGERPRINT_LEN + 1]; /* SHA-256 over the canonical form of what is configured */
-    char request_fingerprint[FINGERPRINT_LEN + 1];       /* HMAC-SHA-256 over request, caller, tenant and the former */
+    /* Four keyed digests of 64 bits, over caller, artifact, signer and configuration, each with the tenant: so that
+     * execution can tell which of them changed. It guards against mistakes, not against forgers: whoever may execute
+     * may also preview. */
+    char request_fingerprint[FINGERPRINT_LEN + 1];
 };
 /* Pure: the same plan under the same fingerprint key gives the same texts. */
 struct fault codesign_fingerprints(struct tenant_id tenant, struct span fingerprint_key, struct codesign_plan *plan);
+/* OK when `fingerprint` is the plan's; else PREVIEW_CHANGED with a note that names what is different. */
+struct fault codesign_plan_compare(struct op *op, const struct codesign_plan *plan, const char *fingerprint);
 /* Reads the body, the key, the policy and the approval's state; changes nothing. KEY_NOT_FOUND, KEY_STATE,
  * DIGEST_LENGTH, JSON_FIELD, KEYLESS_DISABLED, IDENTITY_METHOD, PROOF_*, TLOG_UNSUPPORTED. */
 struct fault codesign_plan_make(struct request *request, enum codesign_form form, struct codesign_plan *ret_plan);

@@ -35,16 +35,42 @@ static struct fault print_configuration(const struct codesign_plan *plan, struct
     return json_canonical(buf_span(&json), out);
 }
 
-static struct fault print_request(struct tenant_id tenant, const struct codesign_plan *plan, struct buf *out)
+/* The parts of a request's fingerprint, in their order. */
+enum part { PART_CALLER, PART_ARTIFACT, PART_SIGNER, PART_CONFIGURATION, PART_COUNT };
+#define PART_LEN (FINGERPRINT_LEN / PART_COUNT)
+static const char *const part_texts[PART_COUNT] = {
+    [PART_CALLER] = "the caller",
+    [PART_ARTIFACT] = "digest, artifact type or scheme",
+    [PART_SIGNER] = "the key or identity proof",
+    [PART_CONFIGURATION] = "the configuration (state of the key, policy, identity methods or transparency log)",
+};
+
+static struct fault print_part(struct tenant_id tenant, const struct codesign_plan *plan, enum part part,
+                               struct buf *out)
 {
     CLEANUP(buf_free) struct buf json = BUF_INIT(CANONICAL_MAX);
     struct jout jout;
     jout_init(&jout, &json);
     jout_object(&jout);
     jout_key_text(&jout, "schema", "svc.codesign.preview.v1");
+    jout_key_int(&jout, "part", part);
     jout_key_text(&jout, "tenant_id", tenant.text);
-    codesign_request_print(&jout, &plan->request);
-    jout_key_text(&jout, "configuration_fingerprint", plan->configuration_fingerprint);
+    switch (part) {
+    case PART_CALLER:
+        jout_key_text(&jout, "principal", plan->request.principal);
+        break;
+    case PART_ARTIFACT:
+        codesign_artifact_print(&jout, &plan->request);
+        break;
+    case PART_SIGNER:
+        jout_key_text(&jout, "algorithm", key_algorithm_text(plan->algorithm));
+        codesign_signer_print(&jout, &plan->request);
+        break;
+    case PART_CONFIGURATION:
+    case PART_COUNT:
+        jout_key_text(&jout, "configuration_fingerprint", plan->configuration_fingerprint);
+        break;
+    }
     jout_object_end(&jout);
     TRY(jout_end(&jout));
     return json_canonical(buf_span(&json), out);
@@ -53,16 +79,38 @@ static struct fault print_request(struct tenant_id tenant, const struct codesign
 struct fault codesign_fingerprints(struct tenant_id tenant, struct span fingerprint_key, struct codesign_plan *plan)
 {
     CLEANUP(buf_free) struct buf configuration = BUF_INIT(CANONICAL_MAX);
-    CLEANUP(buf_free) struct buf request = BUF_INIT(CANONICAL_MAX);
     struct sha256 digest, mac;
     TRY(print_configuration(plan, &configuration));
     TRY(sha256_of(buf_span(&configuration), &digest));
     hex_text(SPAN_ARRAY(digest.at), plan->configuration_fingerprint, sizeof(plan->configuration_fingerprint));
-    TRY(print_request(tenant, plan, &request));
-    const struct span parts[] = { buf_span(&request) };
-    TRY(hmac_sha256(fingerprint_key, parts, COUNT_OF(parts), &mac));
-    hex_text(SPAN_ARRAY(mac.at), plan->request_fingerprint, sizeof(plan->request_fingerprint));
+    for (enum part part = 0; part < PART_COUNT; part++) {
+        CLEANUP(buf_free) struct buf text = BUF_INIT(CANONICAL_MAX);
+        TRY(print_part(tenant, plan, part, &text));
+        const struct span pieces[] = { buf_span(&text) };
+        TRY(hmac_sha256(fingerprint_key, pieces, COUNT_OF(pieces), &mac));
+        hex_text(span_of(mac.at, PART_LEN / 2), plan->request_fingerprint + part * PART_LEN, PART_LEN + 1);
+    }
     return OK;
+}
+
+struct fault codesign_plan_compare(struct op *op, const struct codesign_plan *plan, const char *fingerprint)
+{
+    CLEANUP(buf_free) struct buf changed = BUF_INIT(1024);
+    const char *text = NULL;
+    bool whole = strlen(fingerprint) == FINGERPRINT_LEN;
+    for (size_t part = 0; part < PART_COUNT && whole; part++) {
+        struct span is = span_of(plan->request_fingerprint + part * PART_LEN, PART_LEN);
+        if (!secret_equal(is, span_of(fingerprint + part * PART_LEN, PART_LEN))) {
+            TRY(buf_printf(&changed, "%s%s", changed.len > 0 ? ", " : "", part_texts[part]));
+        }
+    }
+    if (whole && changed.len == 0) {
+        return OK;
+    }
+    TRY(buf_cstr(&changed, &text));
+    return op_fail_field(op, FAULT(PREVIEW_CHANGED), "/preview_fingerprint",
+                         "%s: make a new preview, and sign with its request_fingerprint and a new Idempotency-Key",
+                         whole ? text : "this is no fingerprint of a preview");
 }
 
 /* Unknown, of another tenant, or of another purpose: the same answer. */

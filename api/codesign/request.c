@@ -158,10 +158,8 @@ static void print_optional(struct jout *jout, const char *key, const char *text)
     }
 }
 
-void codesign_request_print(struct jout *jout, const struct codesign_request *request)
+void codesign_artifact_print(struct jout *jout, const struct codesign_request *request)
 {
-    jout_key_text(jout, "mode", codesign_mode_text(request->mode));
-    jout_key_text(jout, "principal", request->principal);
     jout_key_text(jout, "artifact_type", request->artifact_type);
     jout_key_text(jout, "digest_algorithm", hash_algorithm_text(request->hash));
     jout_key_text(jout, "signature_scheme", codesign_scheme_text(request->scheme));
@@ -171,6 +169,11 @@ void codesign_request_print(struct jout *jout, const struct codesign_request *re
         jout_base64(jout, request->digests[i]);
     }
     jout_array_end(jout);
+}
+
+void codesign_signer_print(struct jout *jout, const struct codesign_request *request)
+{
+    jout_key_text(jout, "mode", codesign_mode_text(request->mode));
     if (request->mode == CODESIGN_KEY) {
         jout_key_text(jout, "key_id", request->key_id.text);
         return;
@@ -179,4 +182,11 @@ void codesign_request_print(struct jout *jout, const struct codesign_request *re
     jout_key_base64(jout, "identity_payload", request->proof);
     print_optional(jout, "expected_san", request->expected_san);
     print_optional(jout, "expected_issuer", request->expected_issuer);
+}
+
+void codesign_request_print(struct jout *jout, const struct codesign_request *request)
+{
+    jout_key_text(jout, "principal", request->principal);
+    codesign_artifact_print(jout, request);
+    codesign_signer_print(jout, request);
 }

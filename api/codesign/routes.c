@@ -80,12 +80,7 @@ static struct fault decide(struct request *request, enum codesign_form form)
     const struct codesign_body *body = request->body;
     struct codesign_plan plan;
     TRY(codesign_plan_make(request, form, &plan));
-    if (!secret_equal(span_text(plan.request_fingerprint), span_text(body->preview_fingerprint))) {
-        return op_fail_field(request->op, FAULT(PREVIEW_CHANGED), "/preview_fingerprint",
-                             "digest, artifact type, caller, key, identity proof, policy or configuration are not "
-                             "those of the preview: make a new preview, and sign with its request_fingerprint and a "
-                             "new Idempotency-Key");
-    }
+    TRY(codesign_plan_compare(request->op, &plan, body->preview_fingerprint));
     TRY(codesign_accept(request->op, request->services, &plan));
     FAILPOINT("codesign.after_append");
     return OK;

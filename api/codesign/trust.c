@@ -94,8 +94,9 @@ struct fault trust_stampers(struct request *request, struct authorities *ret_aut
     size_t count = 0;
     TRY(tsa_history(request->op, request->services, &chains, &count));
     for (size_t i = 0; i < count; i++) {
-        const struct chain chain = { .at = { chains[i].leaf, chains[i].root }, .count = 2 };
-        TRY(add_chain(request->op, &chain, &authorities));
+        const struct chain whole = { .at = { chains[i].leaf, chains[i].root }, .count = 2 };
+        const struct chain root = { .at = { chains[i].root }, .count = 1 };
+        TRY(add_chain(request->op, chains[i].leaf.len > 0 ? &whole : &root, &authorities));
     }
     *ret_authorities = authorities;
     return OK;

@@ -35,8 +35,8 @@ bool certificate_is_authority(struct op *op, struct span der); /* basicConstrain
 struct identity {
     const char *names[IDENTITIES_MAX]; /* subject alternative names: URI, email, DNS, and Fulcio's otherName */
     size_t name_count;
-    const char *issuer;  /* of the identity: Fulcio's extension 57264.1.8 (or 1.1); NULL = none */
-    const char *subject; /* RFC 2253; "" when empty */
+    const char *issuer;                     /* of the identity: Fulcio's extension 57264.1.8 (or 1.1); NULL = none */
+    const char *subject;                    /* RFC 2253; "" when empty */
     const char *common_name, *organization; /* of the subject; NULL = none */
 };
 struct fault certificate_identity(struct op *op, struct span der, struct identity *ret_identity);

@@ -1,41 +1,13 @@
 #include "api/pkcs11/remote.h"
 
+#include "api/pkcs11/exchange.h"
 #include "appliance/base/json.h"
-#include "appliance/http/http.h"
 
-#include <poll.h>
 #include <stdio.h>
 
-#define ANSWER_MAX   ((size_t)6 << 20)
-#define BODY_MAX     ((size_t)16 << 10)
-#define URL_MAX      ((size_t)4096)
-#define PAGE_LIMIT   50
-#define TRIES        8 /* of what has no effect: who has a wrong address need not wait for the deadline */
-#define PAUSE_MIN_MS 100
-#define PAUSE_MAX_MS 2000
-#define RETRY_MAX_S  10
-#define USER_AGENT   "svc-pkcs11/" SVC_VERSION
-
-/* What this side found out itself, in a refusal's form. */
-static struct fault refuse_here(struct remote *remote, struct fault fault, const char *code)
-{
-    const struct op *op = remote->op;
-    struct refusal *refusal = &remote->refusal;
-    *refusal = (struct refusal){ .fault = fault };
-    (void)snprintf(refusal->code, sizeof(refusal->code), "%s", code != NULL ? code : fault_row(fault.code)->text);
-    (void)snprintf(refusal->detail, sizeof(refusal->detail), "%s",
-                   op != NULL && op->note.set ? op->note.detail : fault_row(fault.code)->title);
-    return fault;
-}
-
-static struct fault unexpected(struct remote *remote, const char *what)
-{
-    struct fault fault = refuse_here(remote, FAULT(INTERNAL), "unexpected_answer");
-    (void)snprintf(remote->refusal.detail, sizeof(remote->refusal.detail),
-                   "the answer has no acceptable \"%s\": is SVC_BASE_URL the address of an appliance of this version?",
-                   what);
-    return fault;
-}
+#define BODY_MAX   ((size_t)16 << 10)
+#define PAGE_LIMIT 50
+#define SKEW_US    (300 * US_PER_S) /* how far the appliance's clock may be off ours */
 
 struct fault remote_begin(struct settings *settings, struct remote *remote)
 {
@@ -55,117 +27,12 @@ void remote_end(struct remote *remote)
     settings_unref(TAKE(remote->settings));
 }
 
-/* ---- one exchange, and its repetition ---- */
-
-struct exchange {
-    const char *method, *path;
-    struct span body;
-    const char *idempotency_key;
-};
-
-static struct fault send_once(struct remote *remote, const struct exchange *exchange, struct http_answer *answer)
-{
-    const struct settings *settings = remote->settings;
-    CLEANUP(buf_free) struct buf url = BUF_INIT(URL_MAX);
-    const char *text = NULL;
-    TRY(buf_printf(&url, "%s%s", settings->base_url, exchange->path));
-    TRY(buf_cstr(&url, &text));
-    int64_t left_ns = (int64_t)clock_ms_left(remote->op->deadline) * NS_PER_MS;
-    const struct http_request request = {
-        .method = exchange->method,
-        .url = text,
-        .content_type = exchange->body.len > 0 ? "application/json" : NULL,
-        .body = exchange->body,
-        .accept = "application/json",
-        .idempotency_key = exchange->idempotency_key,
-        .ca_file = settings->ca_file,
-        .token = remote->token,
-        .user_agent = USER_AGENT,
-        .keep = true,
-        /* One that hangs leaves time for another: half of what is left, all of it at last. */
-        .timeout_ns = left_ns > 2 * NS_PER_S ? left_ns / 2 : left_ns,
-        .answer_max = ANSWER_MAX,
-    };
-    return http_send(&request, remote->refusal.detail, sizeof(remote->refusal.detail), answer);
-}
-
-static void refuse_unanswered(struct remote *remote, struct fault fault)
-{
-    struct refusal *refusal = &remote->refusal;
-    refusal->fault = fault;
-    refusal->status = 0;
-    refusal->pointer[0] = refusal->resource[0] = refusal->trace[0] = '\0';
-    (void)snprintf(refusal->code, sizeof(refusal->code), "unreachable");
-}
-
-static int pause_ms(unsigned try, const char *retry_after)
-{
-    int seconds = 0;
-    for (const char *digit = retry_after; *digit >= '0' && *digit <= '9' && seconds < RETRY_MAX_S; digit++) {
-        seconds = seconds * 10 + (*digit - '0');
-    }
-    if (seconds > 0) {
-        return (seconds < RETRY_MAX_S ? seconds : RETRY_MAX_S) * 1000;
-    }
-    return try < 5 ? PAUSE_MIN_MS <<
-    try : PAUSE_MAX_MS
-        ;
-}
-
-/* Waits before a repetition; false when the deadline comes first. */
-static bool pause_before(const struct remote *remote, unsigned try, const char *retry_after)
-{
-    int ms = pause_ms(try, retry_after);
-    if (clock_ms_left(remote->op->deadline) <= ms) {
-        return false;
-    }
-    (void)poll(NULL, 0, ms);
-    return true;
-}
-
-static bool is_worth_repeating(const struct refusal *refusal)
-{
-    return refusal->status == 0 || refusal->status == 429 || refusal->status == 502 || refusal->status == 503 ||
-           refusal->status == 504 || fault_row(refusal->fault.code)->retry == FAULT_RETRY_LATER;
-}
-
-/* OK when this try settled it; else remote's refusal tells. */
-static struct fault try_once(struct remote *remote, const struct exchange *exchange, struct http_answer *answer,
-                             struct view *ret_view)
-{
-    struct fault fault = send_once(remote, exchange, answer);
-    if (FAULTED(fault)) {
-        refuse_unanswered(remote, fault);
-        return fault;
-    }
-    bool success = answer->status >= 200 && answer->status < 300;
-    if (success && !FAULTED(view_of(remote->op, buf_span(&answer->body), ret_view))) {
-        return OK;
-    }
-    refusal_read(remote->op, answer->status, buf_span(&answer->body), &remote->refusal);
-    return remote->refusal.fault;
-}
-
-/* What was sent with an Idempotency-Key may have taken place: it is asked after until the deadline. */
-static struct fault send_until_answered(struct remote *remote, const struct exchange *exchange, struct view *ret_view)
-{
-    for (unsigned try = 0;; try++) {
-        CLEANUP(http_answer_clear) struct http_answer answer = { 0 };
-        struct fault fault = try_once(remote, exchange, &answer, ret_view);
-        bool more = exchange->idempotency_key != NULL || try + 1 < TRIES;
-        if (!FAULTED(fault) || !is_worth_repeating(&remote->refusal) || !more ||
-            !pause_before(remote, try, answer.retry_after)) {
-            return fault;
-        }
-    }
-}
-
 struct fault remote_keys(struct remote *remote, const char *cursor, struct view *ret_page)
 {
     static const char of_cursor[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~";
     const char *path = NULL;
     if (cursor != NULL && cursor[strspn(cursor, of_cursor)] != '\0') {
-        return unexpected(remote, "next_cursor");
+        return refuse_unexpected(remote, "next_cursor");
     }
     struct fault fault =
         arena_printf(remote->op->arena, &path, "/api/v1/keys?purpose=codesign&state=active&limit=%d%s%s", PAGE_LIMIT,
@@ -173,7 +40,7 @@ struct fault remote_keys(struct remote *remote, const char *cursor, struct view 
     if (FAULTED(fault)) {
         return refuse_here(remote, fault, NULL);
     }
-    return send_until_answered(remote, &(struct exchange){ .method = "GET", .path = path }, ret_page);
+    return exchange_until_answered(remote, &(struct exchange){ .method = "GET", .path = path }, ret_page);
 }
 
 /* ---- signing ---- */
@@ -198,12 +65,57 @@ static struct fault print_body(const struct remote *remote, const struct sign_or
     return jout_end(&jout);
 }
 
+/* ---- a signing whose answer was lost together with the process that worked on it ---- */
+
+struct lost {
+    const struct sign_order *order;
+    utc_us since;
+};
+
+static bool is_ours(struct remote *remote, const struct lost *lost, struct view operation)
+{
+    struct span digest = { 0 };
+    utc_us created = 0;
+    const char *encoding = view_member(remote->op, operation, "signature_encoding");
+    const char *type = view_member(remote->op, operation, "artifact_type");
+    const char *created_at = view_member(remote->op, operation, "created_at");
+    bool ecdsa = strcmp(lost->order->scheme, "ecdsa") == 0;
+    return encoding != NULL && strcmp(encoding, ecdsa ? "ecdsa-der" : lost->order->scheme) == 0 && type != NULL &&
+           strcmp(type, remote->settings->artifact_type) == 0 && created_at != NULL &&
+           !FAULTED(rfc3339_parse(span_text(created_at), &created)) && created >= lost->since &&
+           !FAULTED(view_base64(remote->op, view_get(operation, "digest"), &digest)) &&
+           span_equal(digest, lost->order->digest);
+}
+
+/* The appliance completes what it accepted, and then it is in the list, although nobody is told any more. */
+static bool find_lost(struct remote *remote, const void *context, struct view *ret_view)
+{
+    const struct lost *lost = context;
+    const char *path = NULL;
+    struct view page = { 0 }, item;
+    if (FAULTED(arena_printf(remote->op->arena, &path,
+                             "/api/v1/code-signing/operations?state=completed&mode=key&key_id=%s&limit=%d",
+                             lost->order->key_id, PAGE_LIMIT)) ||
+        FAULTED(exchange_once(remote, &(struct exchange){ .method = "GET", .path = path }, &page))) {
+        return false;
+    }
+    struct view rest = view_get(page, "items");
+    while (view_next(&rest, &item)) {
+        if (is_ours(remote, lost, item)) {
+            *ret_view = item;
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Preview without a fingerprint, execution with one. */
 static struct fault post(struct remote *remote, const struct sign_order *order, const char *fingerprint,
                          struct view *ret_view)
 {
     CLEANUP(buf_free) struct buf body = BUF_INIT(BODY_MAX);
     struct uuid key = { 0 };
+    const struct lost lost = { .order = order, .since = clock_utc() - SKEW_US };
     struct fault fault = print_body(remote, order, fingerprint, &body);
     if (!FAULTED(fault) && fingerprint != NULL) {
         fault = uuid_new(&key);
@@ -216,8 +128,10 @@ static struct fault post(struct remote *remote, const struct sign_order *order, 
         .path = fingerprint != NULL ? "/api/v1/code-signing/sign" : "/api/v1/code-signing/preview",
         .body = buf_span(&body),
         .idempotency_key = fingerprint != NULL ? key.text : NULL,
+        .is_done = fingerprint != NULL ? find_lost : NULL,
+        .context = &lost,
     };
-    return send_until_answered(remote, &exchange, ret_view);
+    return exchange_until_answered(remote, &exchange, ret_view);
 }
 
 static struct fault preview(struct remote *remote, const struct sign_order *order, struct view *ret_preview,
@@ -226,7 +140,7 @@ static struct fault preview(struct remote *remote, const struct sign_order *orde
     TRY(post(remote, order, NULL, ret_preview));
     const char *fingerprint = view_member(remote->op, *ret_preview, "request_fingerprint");
     if (fingerprint == NULL) {
-        return unexpected(remote, "request_fingerprint");
+        return refuse_unexpected(remote, "request_fingerprint");
     }
     *ret_fingerprint = fingerprint;
     return OK;
@@ -276,7 +190,7 @@ struct fault remote_sign(struct remote *remote, const struct sign_order *order, 
     struct view answer = { 0 };
     TRY(sign_previewed(remote, order, &answer));
     if (FAULTED(view_base64(remote->op, view_get(answer, "signature"), ret_signature))) {
-        return unexpected(remote, "signature");
+        return refuse_unexpected(remote, "signature");
     }
     return OK;
 }

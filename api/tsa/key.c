@@ -11,6 +11,8 @@
 #define LOCK_KEY        INT64_C(0x7376635f747361) /* "svc_tsa": who certifies, over all instances */
 #define LOCK_RETRY_NS   (200 * NS_PER_MS)
 
+DEFINE_FREEP(ASN1_TIME, ASN1_TIME_free)
+
 struct tsa_keys {
     struct managed_key root, unit;
 };
@@ -175,21 +177,41 @@ struct fault tsa_unit_load(struct op *op, struct services *services, struct tsa_
                         services->config->tsa_accuracy_ms, ret_unit);
 }
 
+/* Was the unit certified more than once? A first certificate is made together with its key. */
+static struct fault is_renewed(struct op *op, const struct managed_key *key, bool *ret_renewed)
+{
+    CLEANUP(X509_freep) X509 *leaf = NULL;
+    int days = 0;
+    int seconds = 0;
+    CLEANUP(ASN1_TIME_freep) ASN1_TIME *made = ASN1_TIME_set(NULL, (time_t)(key->created / US_PER_S));
+    TRY(decode(op, key->chain[0], &leaf));
+    if (made == NULL || ASN1_TIME_diff(&days, &seconds, made, X509_get0_notBefore(leaf)) != 1) {
+        return crypto_fail(op, "the validity of a TSA certificate does not decode");
+    }
+    *ret_renewed = days >= 1;
+    return OK;
+}
+
 static struct fault history(struct op *op, struct services *services, struct tsa_chain **ret_chains, size_t *ret_count)
 {
     struct managed_key *keys = NULL;
     struct tsa_chain *chains = NULL;
-    size_t count = 0, chained = 0;
+    size_t count = 0, made = 0;
     TRY(keys_history(op, services, KEY_PURPOSE_TSA, &keys, &count));
-    TRY(arena_take(op->arena, count + 1, sizeof(*chains), &chains));
+    TRY(arena_take(op->arena, 2 * count + 1, sizeof(*chains), &chains));
     for (size_t i = count; i > 0; i--) {
         const struct managed_key *key = &keys[i - 1];
+        bool renewed = false;
         if (key->chain_count == 2) {
-            chains[chained++] = (struct tsa_chain){ .leaf = key->chain[0], .root = key->chain[1] };
+            chains[made++] = (struct tsa_chain){ .leaf = key->chain[0], .root = key->chain[1] };
+            TRY(is_renewed(op, key, &renewed));
+        }
+        if (renewed) {
+            chains[made++] = (struct tsa_chain){ .root = key->chain[1] };
         }
     }
     *ret_chains = chains;
-    *ret_count = chained;
+    *ret_count = made;
     return OK;
 }
 

@@ -13,7 +13,8 @@ extern const struct feature tsa_feature;
 struct services;
 
 /* The certificates of every unit that stamped here, the newest first, DER, in op's arena; none where there never was an
- * authority. Whoever's operation it is: time stamps are for everybody. */
+ * authority. Whoever's operation it is: time stamps are for everybody. A root without leaf stands for units' former
+ * certificates, which are in the log alone. */
 struct tsa_chain {
     struct span leaf, root;
 };

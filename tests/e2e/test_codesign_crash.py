@@ -45,6 +45,14 @@ class Crash(unittest.TestCase):
         cls.key_id = make_key(cls.a)
         cls.crashes = 0
 
+    @classmethod
+    def tearDownClass(cls):
+        cls.a.stop()
+        with open(cls.a.log_path, errors="replace") as f:
+            complaints = [line for line in f if "Sanitizer" in line or "runtime error:" in line]
+        if complaints:
+            raise AssertionError("".join(complaints[:20]))
+
     def setUp(self):
         if self.crashes >= CRASHES_EACH_START:
             self.a.stop()

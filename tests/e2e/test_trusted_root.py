@@ -163,9 +163,31 @@ class TrustedRoot(unittest.TestCase):
             self.w.write("tsa.pem", run("curl", "-s", f"http://127.0.0.1:{self.a.plain}/tsa/chain.pem").stdout), NO_TLOG)
         self.assertTrue(takes, said)
 
+    def test_stamps_by_a_certificate_that_was_renewed(self):
+        """As if the unit's key were older than its certificate: stamps under its former one must go on to verify."""
+        year = 365 * 86400 * 1000000
+        self.a.sql(f"UPDATE svc.managed_keys SET created_us = created_us - {year} WHERE purpose = 'tsa'")
+        try:
+            renewed = self.a.api("GET", signing.BASE + "/trusted-root").json
+        finally:
+            self.a.sql(f"UPDATE svc.managed_keys SET created_us = created_us + {year} WHERE purpose = 'tsa'")
+        [known], [same, former] = self.root["timestampAuthorities"], renewed["timestampAuthorities"]
+        self.assertEqual(same, known)
+        self.assertEqual(former["certChain"]["certificates"], known["certChain"]["certificates"][1:])
+        other = b64(self.w.root("other-unit"))
+
+        def change(root):
+            root["timestampAuthorities"] = renewed["timestampAuthorities"]
+            root["timestampAuthorities"][0]["certChain"]["certificates"][0]["rawBytes"] = other
+
+        bundle = self.bundle(self.keyless, entry=False)
+        self.judge(True, bundle, NO_TLOG, STAMPS, change=change)
+        self.a.cli("code-signing", "verify", self.artifact, "--trusted-root", self.changed(change), "--bundle", bundle,
+                   "--without-transparency", *self.identity())
+
     def test_svc_cli_says_the_same(self):
-        told = self.a.cli("code-signing", "trusted-root")
-        self.assertEqual(json.loads(told.stdout), self.root)
+        self.a.cli("code-signing", "trusted-root", "-o", self.w.path("told.json"))
+        self.assertEqual(json.loads(self.w.read("told.json")), self.root)
         words = ["code-signing", "verify", self.artifact, "--trusted-root", self.changed(), "--bundle"]
         self.a.cli(*words, self.bundle(self.keyless), *self.identity())
         self.a.cli(*words, self.bundle(self.keyed), "--public-key", self.w.path("key.pem"))

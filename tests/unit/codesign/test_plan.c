@@ -147,6 +147,33 @@ static void a_keyless_request_is_bound_to_its_proof_and_the_methods(void **state
     }
 }
 
+static void a_difference_is_told_by_name(void **state)
+{
+    (void)state;
+    CLEANUP(op_freep) struct op *op = NULL;
+    struct codesign_plan one = fingerprinted(usual(), "acme", SPAN_ARRAY(mac_key)), changed[4];
+    static const char *const names[] = { "the caller: make", "digest, artifact type or scheme: make",
+                                         "the key or identity proof: make", "the configuration (" };
+    assert_fault(op_new("t", (struct tenant_id){ "acme" }, 1000, &op), NONE);
+    assert_fault(codesign_plan_compare(op, &one, ""), PREVIEW_CHANGED);
+    assert_non_null(strstr(op->note.detail, "no fingerprint"));
+    for (size_t i = 0; i < COUNT_OF(changed); i++) {
+        changed[i] = usual();
+    }
+    changed[0].request.principal = "x";
+    changed[1].request.digests = other_digests;
+    changed[2].request.key_id.text[35] = '2';
+    changed[3].key.state = "destroyed";
+    for (size_t i = 0; i < COUNT_OF(changed); i++) {
+        struct codesign_plan two = fingerprinted(changed[i], "acme", SPAN_ARRAY(mac_key));
+        op->note = (struct fault_note){ 0 };
+        assert_fault(codesign_plan_compare(op, &two, one.request_fingerprint), PREVIEW_CHANGED);
+        assert_int_equal(strncmp(op->note.detail, names[i], strlen(names[i])), 0);
+    }
+    op->note = (struct fault_note){ 0 };
+    assert_fault(codesign_plan_compare(op, &one, one.request_fingerprint), NONE);
+}
+
 static void what_a_body_may_say(void **state)
 {
     (void)state;
@@ -222,6 +249,7 @@ int main(void)
         cmocka_unit_test(key_and_its_state_change_the_configuration_and_with_it_the_request),
         cmocka_unit_test(policy_and_destination_are_configuration_and_an_approval_is_not),
         cmocka_unit_test(a_keyless_request_is_bound_to_its_proof_and_the_methods),
+        cmocka_unit_test(a_difference_is_told_by_name),
         cmocka_unit_test(what_a_body_may_say),
         cmocka_unit_test(the_artifact_type_cannot_move_into_another_field),
         cmocka_unit_test(a_scheme_must_fit_the_key),

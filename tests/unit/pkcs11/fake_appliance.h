@@ -33,7 +33,8 @@
 #define FAKE_THREADS 32
 #define FAKE_BODY    32768
 
-enum fake_action { FAKE_ANSWER, FAKE_STATUS, FAKE_DROP, FAKE_GARBAGE, FAKE_WRONG_SIGNATURE };
+/* VANISH: it is carried out, and then the process that did it is gone: its Idempotency-Key stays claimed. */
+enum fake_action { FAKE_ANSWER, FAKE_STATUS, FAKE_DROP, FAKE_GARBAGE, FAKE_WRONG_SIGNATURE, FAKE_VANISH };
 
 struct fake_seen {
     char path[256], key[64], token[128];
@@ -60,6 +61,7 @@ struct fake {
         char key[64], answer[8192];
     } kept[FAKE_SEEN];
     size_t kept_count;
+    char operation[4096], claimed[64]; /* of the one that vanished */
     unsigned signings;
     const char *approval_state; /* of previews; NULL = none needed */
     const char *leaf;           /* base64 DER in the EC key's chain; NULL = no chain */
@@ -181,6 +183,10 @@ static inline void fake_sign(struct fake *fake, struct op *op, struct view body,
     fake->signings++;
     jout_object(jout);
     jout_key_base64(jout, "signature", span_of(signature, len));
+    jout_key_base64(jout, "digest", digest);
+    jout_key_text(jout, "artifact_type", view_member(op, body, "artifact_type"));
+    jout_key_text(jout, "signature_encoding", rsa ? view_member(op, body, "signature_scheme") : "ecdsa-der");
+    jout_key_time(jout, "created_at", clock_utc());
     jout_object_end(jout);
 }
 
@@ -279,7 +285,12 @@ static inline bool fake_answer(struct fake *fake, const struct fake_seen *seen, 
     int status = 200;
     fake->seen[fake->seen_count++ % FAKE_SEEN] = *seen;
     enum fake_action action = fake_take_next(fake, seen->path, &status, text);
-    if (action == FAKE_STATUS) {
+    if (strstr(seen->path, "/operations") != NULL && action == FAKE_ANSWER) {
+        BUG_IF(FAULTED(buf_printf(&json, "{\"items\":[%s]}", fake->operation)));
+    } else if (fake->claimed[0] != '\0' && strcmp(fake->claimed, seen->key) == 0) {
+        BUG_IF(FAULTED(buf_text(&json, "{\"code\":\"idempotency_in_progress\"}")));
+        status = 409;
+    } else if (action == FAKE_STATUS) {
         BUG_IF(FAULTED(buf_text(&json, strstr(text, "{") != NULL ? strstr(text, "{") : "")));
     } else if (action == FAKE_GARBAGE) {
         BUG_IF(FAULTED(buf_text(&json, text)));
@@ -288,7 +299,11 @@ static inline bool fake_answer(struct fake *fake, const struct fake_seen *seen, 
         while (i < fake->kept_count && (seen->key[0] == '\0' || strcmp(fake->kept[i].key, seen->key) != 0)) {
             i++;
         }
-        if (i == fake->kept_count) {
+        if (action == FAKE_VANISH) {
+            fake_work(fake, seen, body, false, &json);
+            (void)snprintf(fake->operation, sizeof(fake->operation), "%.*s", (int)json.len, (char *)json.at);
+            (void)snprintf(fake->claimed, sizeof(fake->claimed), "%s", seen->key);
+        } else if (i == fake->kept_count) {
             fake_work(fake, seen, body, action == FAKE_WRONG_SIGNATURE, &json);
             (void)snprintf(fake->kept[i].key, sizeof(fake->kept[i].key), "%s", seen->key);
             (void)snprintf(fake->kept[i].answer, sizeof(fake->kept[i].answer), "%.*s", (int)json.len, (char *)json.at);
@@ -302,7 +317,7 @@ static inline bool fake_answer(struct fake *fake, const struct fake_seen *seen, 
     BUG_IF(FAULTED(buf_printf(out, "HTTP/1.1 %d X\r\nContent-Length: %zu\r\n%.*s\r\n%.*s", status, json.len,
                               (int)strcspn(more, "{"), more, (int)json.len, (char *)json.at)));
     buf_free(&json);
-    return action != FAKE_DROP;
+    return action != FAKE_DROP && action != FAKE_VANISH;
 }
 
 struct fake_connection {
@@ -436,6 +451,7 @@ static inline void fake_reset(struct fake *fake)
     fake->next_count = fake->seen_count = 0;
     fake->signings = 0;
     fake->approval_state = NULL;
+    fake->operation[0] = fake->claimed[0] = '\0';
     (void)pthread_mutex_unlock(&fake->lock);
 }
 

@@ -217,6 +217,53 @@ static void later_is_taken_at_its_word_with_the_same_key(void **state)
     assert_string_equal(fake_last(fake, 0).key, fake_last(fake, 2).key);
 }
 
+/* Nobody answers under that key any more for a long time; the signature is in the list of operations. */
+static void what_a_dead_process_had_signed_is_found_in_the_list(void **state)
+{
+    (void)state;
+    CK_BYTE signature[512];
+    CK_ULONG len = 0;
+    CK_SESSION_HANDLE session = session_made();
+    fake_next(fake, "/sign", FAKE_VANISH, 0, "");
+    fake_next(fake, "/operations", FAKE_STATUS, 503, PROBLEM("store_unavailable", ""));
+    assert_int_equal(sign(session, CKM_ECDSA_SHA256, "ec-key", span_text("text"), signature, &len), CKR_OK);
+    assert_int_equal(fake_signings(fake), 1);
+    assert_true(fake_seen_of(fake, "/operations?state=completed&mode=key&key_id=" FAKE_EC_ID) == 2);
+    fake_reset(fake);
+    fake_next(fake, "/sign", FAKE_VANISH, 0, "");
+    assert_int_equal(sign(session, CKM_SHA384_RSA_PKCS, "rsa-key", span_text("text"), signature, &len), CKR_OK);
+    assert_int_equal(fake_signings(fake), 1);
+}
+
+/* The right digest (of "text"), artifact type and encoding, but of another day. */
+#define SIGNED_BEFORE                                                                      \
+    "{\"signature\":\"AAAA\",\"digest\":\"mC2ePrmW9VnmM/TRlN7zdh2Qn1o7ZH0ahR/q1nwyydE=\"," \
+    "\"artifact_type\":\"pkcs11\",\"signature_encoding\":\"ecdsa-der\",\"created_at\":\"2020-01-01T00:00:00Z\"}"
+
+static void what_others_signed_is_not_taken_for_ours(void **state)
+{
+    (void)state;
+    again_with("SVC_PKCS11_TIMEOUT", "2s");
+    static const char *const others[] = {
+        "",
+        "{\"signature\":\"AAAA\"}",
+        "{\"signature\":\"AAAA\",\"digest\":\"AAAA\",\"created_at\":\"2999-01-01T00:00:00Z\"}",
+        SIGNED_BEFORE,
+    };
+    CK_SESSION_HANDLE session = session_made();
+    for (size_t i = 0; i < COUNT_OF(others); i++) {
+        fake_reset(fake);
+        fake_next(fake, "/sign", FAKE_VANISH, 0, "");
+        for (int k = 0; k < 8; k++) {
+            char page[512];
+            (void)snprintf(page, sizeof(page), "{\"items\":[%s]}", others[i]);
+            fake_next(fake, "/operations", FAKE_GARBAGE, 200, page);
+        }
+        assert_int_equal(sign_text(session), CKR_FUNCTION_FAILED);
+        assert_true(log_says("idempotency_in_progress"));
+    }
+}
+
 static void there_is_an_end_to_repeating(void **state)
 {
     (void)state;
@@ -468,6 +515,8 @@ int main(void)
         TEST(answers_that_are_nonsense_are_told_as_such),
         TEST(a_lost_answer_is_asked_for_again_with_the_same_key),
         TEST(later_is_taken_at_its_word_with_the_same_key),
+        TEST(what_a_dead_process_had_signed_is_found_in_the_list),
+        TEST(what_others_signed_is_not_taken_for_ours),
         TEST(there_is_an_end_to_repeating),
         TEST(what_changed_since_the_preview_is_previewed_again),
         TEST(an_approval_is_waited_for_when_the_settings_say_so),

@@ -112,6 +112,30 @@ static void a_use_that_is_not_stated_is_enough_only_where_any_is(void **state)
     assert_fault(judge(bare, &world.ca, SIGNED_AT, SIGNER_ANY_USE), BUNDLE_INVALID);
 }
 
+/* With the key usage of a signer, which is no excuse. */
+static void a_signer_is_no_authority(void **state)
+{
+    (void)state;
+    struct profile profile = leaf_profile;
+    profile.usage = "codeSigning";
+    X509 *made = certificate_made(world.leaf.key, &profile, world.ca.certificate, world.ca.key);
+    X509_EXTENSION_free(X509_delete_ext(made, X509_get_ext_by_NID(made, NID_basic_constraints, -1)));
+    extend(made, NID_basic_constraints, "critical,CA:TRUE");
+    assert_true(X509_sign(made, world.ca.key, EVP_sha256()) > 0);
+    assert_fault(judge(der_of(world.op, made), &world.ca, SIGNED_AT, SIGNER_ANY_USE), BUNDLE_INVALID);
+    X509_free(made);
+}
+
+static void extensions_that_contradict_are_refused(void **state)
+{
+    (void)state;
+    X509 *made = certificate_made(world.leaf.key, &leaf_profile, world.ca.certificate, world.ca.key);
+    extend(made, NID_basic_constraints, "CA:FALSE"); /* for the second time */
+    assert_true(X509_sign(made, world.ca.key, EVP_sha256()) > 0);
+    assert_fault(judge(der_of(world.op, made), &world.ca, SIGNED_AT, SIGNER_ANY_USE), BUNDLE_INVALID);
+    X509_free(made);
+}
+
 static void names_and_issuer_are_read(void **state)
 {
     (void)state;
@@ -125,6 +149,8 @@ static void names_and_issuer_are_read(void **state)
     assert_int_equal(identity.name_count, 0);
     assert_null(identity.issuer);
     assert_string_equal(identity.subject, "CN=test ca");
+    assert_string_equal(identity.common_name, "test ca");
+    assert_null(identity.organization);
 }
 
 /* A name that others would read as its front part alone. */
@@ -165,6 +191,8 @@ int main(void)
         cmocka_unit_test(an_authority_that_has_expired_at_the_given_time_is_refused),
         cmocka_unit_test(intermediates_lead_to_the_root),
         cmocka_unit_test(a_use_that_is_not_stated_is_enough_only_where_any_is),
+        cmocka_unit_test(a_signer_is_no_authority),
+        cmocka_unit_test(extensions_that_contradict_are_refused),
         cmocka_unit_test(names_and_issuer_are_read),
         cmocka_unit_test(a_name_with_a_nul_inside_is_refused),
         cmocka_unit_test(authorities_are_told_from_leaves),
