@@ -148,12 +148,11 @@ struct fault run_codesign_verify_remote(struct cli *cli)
     const char *hash = cli_flag(cli, "digest-algorithm"), *path = NULL;
     struct file_digest digest;
     struct view verdict;
-    bool valid = false;
     TRY(choose_path(cli, &path));
     TRY(files_digest(cli->op, cli->arguments[0], hash != NULL ? hash : "sha256", &digest));
     TRY(print_body(cli, &digest, &body));
     TRY(api_json(cli, &(struct api_call){ .route = api_route(cli, path), .body = buf_span(&body) }, &answer, &verdict));
-    if (FAULTED(view_bool(view_get(verdict, "valid"), &valid)) || !valid) {
+    if (!span_equal_text(view_get(verdict, "valid").json, "true")) {
         return op_fail(cli->op, FAULT(IO), "the server's answer does not say that the signature is valid");
     }
     return tell(cli, &answer, verdict);

@@ -5,9 +5,11 @@
 
 #include <stdio.h>
 
-#define BODY_MAX   ((size_t)16 << 10)
-#define PAGE_LIMIT 50
-#define SKEW_US    (300 * US_PER_S) /* how far the appliance's clock may be off ours */
+#define BODY_MAX             ((size_t)16 << 10)
+#define PAGE_LIMIT           50
+#define OPERATIONS_LIMIT     200
+#define OPERATIONS_PAGES_MAX 5
+#define SKEW_US              (300 * US_PER_S) /* how far the appliance's clock may be off ours */
 
 struct fault remote_begin(struct settings *settings, struct remote *remote)
 {
@@ -27,11 +29,17 @@ void remote_end(struct remote *remote)
     settings_unref(TAKE(remote->settings));
 }
 
-struct fault remote_keys(struct remote *remote, const char *cursor, struct view *ret_page)
+/* It goes into a URL as it is. */
+static bool is_cursor(const char *text)
 {
     static const char of_cursor[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~";
+    return text[strspn(text, of_cursor)] == '\0';
+}
+
+struct fault remote_keys(struct remote *remote, const char *cursor, struct view *ret_page)
+{
     const char *path = NULL;
-    if (cursor != NULL && cursor[strspn(cursor, of_cursor)] != '\0') {
+    if (cursor != NULL && !is_cursor(cursor)) {
         return refuse_unexpected(remote, "next_cursor");
     }
     struct fault fault =
@@ -87,23 +95,49 @@ static bool is_ours(struct remote *remote, const struct lost *lost, struct view 
            span_equal(digest, lost->order->digest);
 }
 
-/* The appliance completes what it accepted, and then it is in the list, although nobody is told any more. */
-static bool find_lost(struct remote *remote, const void *context, struct view *ret_view)
+static bool find_on_page(struct remote *remote, const struct lost *lost, struct view page, struct view *ret_found)
 {
-    const struct lost *lost = context;
-    const char *path = NULL;
-    struct view page = { 0 }, item;
-    if (FAULTED(arena_printf(remote->op->arena, &path,
-                             "/api/v1/code-signing/operations?state=completed&mode=key&key_id=%s&limit=%d",
-                             lost->order->key_id, PAGE_LIMIT)) ||
-        FAULTED(exchange_once(remote, &(struct exchange){ .method = "GET", .path = path }, &page))) {
-        return false;
-    }
-    struct view rest = view_get(page, "items");
+    struct view rest = view_get(page, "items"), item;
     while (view_next(&rest, &item)) {
         if (is_ours(remote, lost, item)) {
-            *ret_view = item;
+            *ret_found = item;
             return true;
+        }
+    }
+    return false;
+}
+
+static struct fault next_operations(struct remote *remote, const struct lost *lost, const char *cursor,
+                                    struct view *ret_page)
+{
+    const char *path = NULL;
+    TRY(arena_printf(
+        remote->op->arena, &path, "/api/v1/code-signing/operations?state=completed&mode=key&key_id=%s&limit=%d%s%s",
+        lost->order->key_id, OPERATIONS_LIMIT, cursor != NULL ? "&cursor=" : "", cursor != NULL ? cursor : ""));
+    return exchange_once(remote, &(struct exchange){ .method = "GET", .path = path }, ret_page);
+}
+
+/* The appliance completes what it accepted, and then it is in the list, although nobody is told any more. Looking has
+ * an operation of its own: it may happen often, and the list may be long. */
+static bool find_lost(struct remote *remote, const void *context, struct view *ret_view)
+{
+    CLEANUP(remote_end) struct remote looking = { 0 };
+    const struct lost *lost = context;
+    const char *cursor = NULL;
+    if (FAULTED(remote_begin(remote->settings, &looking))) {
+        return false;
+    }
+    for (unsigned pages = 0; pages < OPERATIONS_PAGES_MAX; pages++) {
+        struct view page = { 0 }, found;
+        if (FAULTED(next_operations(&looking, lost, cursor, &page))) {
+            return false;
+        }
+        if (find_on_page(&looking, lost, page, &found)) {
+            return !FAULTED(view_of(remote->op, found.json, ret_view));
+        }
+        cursor = view_member(looking.op, page, "next_cursor");
+        if (cursor == NULL || !is_cursor(cursor)) {
+            return false;
         }
     }
     return false;

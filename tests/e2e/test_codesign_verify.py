@@ -142,6 +142,21 @@ class Keys(Case):
                     self.assertTrue(self.w.takes(unb64(spki), unb64(body["digest"]), unb64(body["signature"]), hash, *options))
         self.assertEqual(self.good(VERIFY, self.signed()[0], digest_algorithm=None)["digest_algorithm"], "sha256")
 
+    def test_cosign_agrees_where_it_can(self):
+        """As docs/verification.md tells: ecdsa and rsa-pkcs1v15 over sha256."""
+        artifact = self.w.write("artifact", self.data)
+        for key, scheme, hash, takes in (("ec-p256", "ecdsa", "sha256", True), ("ec-p384", "ecdsa", "sha256", True),
+                                         ("rsa-3072", "rsa-pkcs1v15", "sha256", True), ("rsa-3072", "rsa-pss", "sha256", False),
+                                         ("ec-p384", "ecdsa", "sha384", False), ("rsa-3072", "rsa-pkcs1v15", "sha512", False)):
+            body, spki = self.signed(key, hash, scheme)
+            run("openssl", "pkey", "-pubin", "-inform", "DER", "-in", self.w.write("spki", unb64(spki)), "-out",
+                self.w.path("key.pem"))
+            done = run("unshare", "-n", "cosign", "verify-blob", "--key", self.w.path("key.pem"), "--signature",
+                       self.w.write("signature", unb64(body["signature"])), "--insecure-ignore-tlog", artifact, check=False,
+                       env={**os.environ, "HOME": self.w.dir})
+            with self.subTest(key=key, scheme=scheme, hash=hash):
+                self.assertEqual(done.returncode == 0, takes, done.stderr)
+
     def test_signatures_of_others_verify_under_their_public_keys(self):
         for name, algorithm, option in (("p521", "EC", "ec_paramgen_curve:P-521"), ("rsa2k", "RSA", "rsa_keygen_bits:2048"),
                                         ("rsa4k", "RSA", "rsa_keygen_bits:4096")):

@@ -129,6 +129,15 @@ class TrustedRoot(unittest.TestCase):
         for more in ({"fulcio_san": self.keyless["fulcio_san"] + "x"}, {"fulcio_issuer": "https://evil.example"}):
             self.judge(False, self.bundle(self.keyless), identity=self.identity(**more))
 
+    def test_entries_that_cosign_takes_for_missing(self):
+        """Known of cosign 2.5: docs/verification.md tells; should this fail, a newer one takes them."""
+        for member in ("logIndex", "integratedTime"):
+            signed = {**self.keyless, "entry": {**self.keyless["entry"], member: "0"}}
+            takes, said = self.cosign("--bundle", self.bundle(signed), "--new-bundle-format", "--trusted-root", self.changed(),
+                                      "--insecure-ignore-sct", *self.identity())
+            self.assertFalse(takes)
+            self.assertIn("nil value in transaction log entry", said)
+
     def test_what_is_missing(self):
         self.judge(False, self.bundle(self.keyless, entry=False))
         self.judge(False, self.bundle(self.keyless, stamp=False), STAMPS)
@@ -148,9 +157,10 @@ class TrustedRoot(unittest.TestCase):
             self.assertTrue(takes, said)
 
     def test_without_a_bundle(self):
-        signature = self.w.write("signature.b64", self.keyed["signature"])
-        takes, said = self.cosign("--key", self.w.path("key.pem"), "--signature", signature, NO_TLOG)
-        self.assertTrue(takes, said)
+        for signature in (self.w.write("signature.b64", self.keyed["signature"]),
+                          self.w.write("signature.bin", unb64(self.keyed["signature"]))):
+            takes, said = self.cosign("--key", self.w.path("key.pem"), "--signature", signature, NO_TLOG)
+            self.assertTrue(takes, said)
         names = []
         for number, der in enumerate(self.keyless["certificate_chain"]):
             names.append(self.w.path(f"{number}.pem"))
@@ -174,7 +184,8 @@ class TrustedRoot(unittest.TestCase):
         [known], [same, former] = self.root["timestampAuthorities"], renewed["timestampAuthorities"]
         self.assertEqual(same, known)
         self.assertEqual(former["certChain"]["certificates"], known["certChain"]["certificates"][1:])
-        other = b64(self.w.root("other-unit"))
+        self.w.root("other-unit-root")
+        other = b64(self.w.leaf("other-unit", "other-unit-root", STAMPER))
 
         def change(root):
             root["timestampAuthorities"] = renewed["timestampAuthorities"]
@@ -198,10 +209,25 @@ class TrustedRoot(unittest.TestCase):
         """What docs/verification.md tells to do with it alone."""
         signature = self.w.write("signature.bin", unb64(self.keyed["signature"]))
         run("openssl", "dgst", "-sha256", "-verify", self.w.path("key.pem"), "-signature", signature, self.artifact)
-        chain = run("curl", "-s", f"http://127.0.0.1:{self.a.plain}/tsa/chain.pem").stdout
-        root = self.w.write("tsa-root.pem", "-----BEGIN" + chain.split("-----BEGIN")[-1])
-        run("openssl", "ts", "-verify", "-in", self.w.write("stamp.tsr", unb64(self.keyed["stamp"])), "-data", signature,
-            "-CAfile", root)
+        signature = self.w.write("signature.bin", unb64(self.keyless["signature"]))
+        stamp = self.w.write("stamp.tsr", unb64(self.keyless["stamp"]))
+        roots = {}
+        for name in ("certificateAuthorities", "timestampAuthorities"):
+            roots[name] = self.w.path(f"{name}.pem")
+            der = run("jq", "-r", f".{name}[0].certChain.certificates[-1].rawBytes", self.changed()).stdout
+            run("openssl", "x509", "-inform", "DER", "-in", self.w.write("der", unb64(der)), "-out", roots[name])
+        run("openssl", "ts", "-verify", "-in", stamp, "-data", signature, "-CAfile", roots["timestampAuthorities"])
+        leaf = self.w.path("leaf.pem")
+        run("openssl", "x509", "-inform", "DER", "-in", self.w.write("der", unb64(self.keyless["certificate_chain"][0])),
+            "-out", leaf)
+        text = run("openssl", "ts", "-reply", "-in", stamp, "-text").stdout
+        at = next(line for line in text.splitlines() if line.startswith("Time stamp:")).partition(":")[2].strip()
+        seconds = run("date", "-d", at, "+%s").stdout.strip()
+        run("openssl", "verify", "-purpose", "codesign", "-attime", seconds, "-CAfile", roots["certificateAuthorities"], leaf)
+        self.w.write("leaf.pub", run("openssl", "x509", "-in", leaf, "-noout", "-pubkey").stdout)
+        run("openssl", "dgst", "-sha256", "-verify", self.w.path("leaf.pub"), "-signature", signature, self.artifact)
+        told = run("openssl", "x509", "-in", leaf, "-noout", "-ext", "subjectAltName").stdout
+        self.assertIn(self.keyless["fulcio_san"], told)
 
 
 if __name__ == "__main__":
