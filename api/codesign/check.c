@@ -49,17 +49,21 @@ struct fault check_answer_end(struct request *request, struct jout *jout, struct
 static struct fault find_key(struct request *request, const char *text, struct managed_key *ret_key)
 {
     struct op *op = request->op;
+    struct managed_key key = { .state = "" };
     struct uuid id;
-    struct fault fault = uuid_parse(span_text(text), &id);
-    if (!FAULTED(fault)) {
-        fault = keys_get(op, request->services, id, ret_key);
+    struct fault fault = FAULT(KEY_NOT_FOUND);
+    if (!FAULTED(uuid_parse(span_text(text), &id))) {
+        fault = keys_get(op, request->services, id, &key);
     }
-    if (fault.code == FAULT_BAD_ARGUMENT || fault.code == FAULT_KEY_NOT_FOUND ||
-        (!FAULTED(fault) && ret_key->ref.purpose != KEY_PURPOSE_CODESIGN)) {
-        op->note = (struct fault_note){ 0 };
-        return op_fail_field(op, FAULT(KEY_NOT_FOUND), "/key_id", "no such code-signing key");
+    if (!FAULTED(fault) && key.ref.purpose == KEY_PURPOSE_CODESIGN) {
+        *ret_key = key;
+        return OK;
     }
-    return fault;
+    if (FAULTED(fault) && fault.code != FAULT_KEY_NOT_FOUND) {
+        return fault;
+    }
+    op->note = (struct fault_note){ 0 };
+    return op_fail_field(op, FAULT(KEY_NOT_FOUND), "/key_id", "no such code-signing key");
 }
 
 static struct fault ask_token(struct request *request, const struct check_body *body, const struct managed_key *key,
@@ -79,6 +83,7 @@ static struct fault check_key(struct request *request, const struct check_body *
                               struct judged *judged)
 {
     TRY(find_key(request, body->key_id, ret_key));
+    BUG_IF(ret_key->state == NULL);
     judged->spki = ret_key->spki;
     if (strcmp(ret_key->state, "active") == 0) {
         struct fault fault = ask_token(request, body, ret_key, judged);
@@ -95,7 +100,7 @@ struct fault route_verify(struct request *request)
     CLEANUP(buf_free) struct buf answer = BUF_INIT(ANSWER_MAX);
     const struct check_body *body = request->body;
     struct judged judged = { .spki = body->public_key_der };
-    struct managed_key key = { 0 };
+    struct managed_key key = { .state = "" };
     struct jout jout;
     if ((body->key_id != NULL) == (body->public_key_der.len > 0)) {
         return op_fail_field(request->op, FAULT(JSON_FIELD), "/key_id", "give either key_id or public_key_der");

@@ -77,7 +77,7 @@ static struct fault check_leaf(const struct chain *chain, struct span spki)
     if (key == NULL || certified == NULL || EVP_PKEY_eq(certified, key) != 1) {
         return refused(chain, 0, "is for another key: the first certificate must be this key's");
     }
-    if (X509_check_ca(leaf) != 0) {
+    if ((flags & EXFLAG_CA) != 0 || X509_check_ca(leaf) != 0) {
         return refused(chain, 0, "is an authority's: a signing key needs an end-entity certificate");
     }
     if ((flags & EXFLAG_KUSAGE) != 0 && (X509_get_key_usage(leaf) & KU_DIGITAL_SIGNATURE) == 0) {

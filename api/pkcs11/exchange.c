@@ -125,11 +125,8 @@ struct fault exchange_once(struct remote *remote, const struct exchange *exchang
 
 static bool is_done(struct remote *remote, const struct exchange *exchange, struct view *ret_view)
 {
-    struct refusal refusal = remote->refusal;
-    bool running = refusal.fault.code == FAULT_IDEMPOTENCY_IN_PROGRESS;
-    bool done = running && exchange->is_done != NULL && exchange->is_done(remote, exchange->context, ret_view);
-    remote->refusal = refusal; /* whatever looking said: the repetition's answer is the one that counts */
-    return done;
+    bool running = remote->refusal.fault.code == FAULT_IDEMPOTENCY_IN_PROGRESS;
+    return running && exchange->is_done != NULL && exchange->is_done(remote, exchange->context, ret_view);
 }
 
 struct fault exchange_until_answered(struct remote *remote, const struct exchange *exchange, struct view *ret_view)

@@ -12,9 +12,9 @@ struct exchange {
     struct span body;            /* empty = none */
     const char *idempotency_key; /* NULL = it has no effect */
     /* Asked when the appliance says that the key's request is still running (a process of its may have died with it):
-     * true when what it was to do is found done. NULL = the repetition alone finds out. */
-    bool (*is_done)(struct remote *remote, const void *context, struct view *ret_view);
-    const void *context;
+     * true when what it was to do is found done; it leaves the refusal as it is. NULL = repeating alone finds out. */
+    bool (*is_done)(struct remote *remote, void *context, struct view *ret_view);
+    void *context;
 };
 
 /* Without an Idempotency-Key a few times, with one until the deadline: it may have taken place, and is asked after. */

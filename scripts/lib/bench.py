@@ -28,6 +28,7 @@ def bench(program, *args, env=None, user=None):
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **(env or {})})
     if done.returncode != 0:
         raise SystemExit(f"{command}\n{done.stdout}{done.stderr}")
+    print(done.stderr, end="", file=sys.stderr, flush=True)
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 
 

@@ -54,8 +54,8 @@ struct fault token_sign(struct op *op, struct token_session *session, const stru
                         enum sign_scheme scheme, enum hash_algorithm hash, struct span digest, struct buf *signature);
 struct fault token_verify(struct op *op, struct token_session *session, const struct key_ref *key,
                           enum sign_scheme scheme, enum hash_algorithm hash, struct span digest, struct span signature);
-/* The same under a public key (PKIX DER) that the caller gives: for keys that the token no longer has. Touches no token.
- * BAD_ARGUMENT when it is no key of ours to verify with. */
+/* The same under a public key (PKIX DER) that the caller gives: for keys that the token no longer has. Touches no
+ * token. BAD_ARGUMENT when it is no key of ours to verify with. */
 struct fault token_verify_under(struct op *op, struct span spki, enum sign_scheme scheme, enum hash_algorithm hash,
                                 struct span digest, struct span signature);
 struct fault token_destroy(struct op *op, struct token_session *session, const struct key_ref *key);

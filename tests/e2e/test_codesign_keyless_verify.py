@@ -91,8 +91,9 @@ class Keyless(KeylessCase):
                                 "--ttl", "1h", "--json")
         rival = self.a.session(json.loads(made.stdout)["token"])
         self.addCleanup(rival.close)
-        answer = rival.api("POST", KEYLESS, body)
-        self.assertEqual((answer.status, answer.json["code"]), (400, "certificate_refused"), answer)
+        for form in self.forms(body):
+            answer = rival.api("POST", KEYLESS, form)
+            self.assertEqual((answer.status, answer.json["code"]), (400, "certificate_refused"), answer)
         theirs = rival.api("GET", signing.BASE + "/trusted-root").json
         self.assertEqual(theirs["certificateAuthorities"], [])
         self.assertEqual(theirs["timestampAuthorities"], self.root.json["timestampAuthorities"])
@@ -111,6 +112,17 @@ class Keyless(KeylessCase):
         self.good(LONG_TERM, stamped)  # its own authority is the default there, too
         self.good(LONG_TERM, stamped, root_certificates=body["certificate_chain"][-1:])
 
+    def window(self, certificates):
+        """In which all of them are valid."""
+        begins, ends = [], []
+        for certificate in certificates:
+            text = run("openssl", "x509", "-inform", "DER", "-in", self.w.write("one.der", unb64(certificate["rawBytes"])),
+                       "-noout", "-dates", "-dateopt", "iso_8601").stdout
+            begin, end = [line.partition("=")[2].replace(" ", "T").replace("Z", ".000000Z") for line in text.splitlines()]
+            begins.append(begin)
+            ends.append(end)
+        return {"start": max(begins), "end": min(ends)}
+
     def test_the_trusted_root(self):
         self.assertEqual(self.root.status, 200)
         root = self.root.json
@@ -127,6 +139,7 @@ class Keyless(KeylessCase):
             last = self.w.write("last.der", unb64(certificates[-1]["rawBytes"]))
             text = run("openssl", "x509", "-inform", "DER", "-in", last, "-noout", "-subject", "-nameopt", "sep_comma_plus").stdout
             self.assertIn("CN=" + entry["subject"]["commonName"], text)
+            self.assertEqual(entry["validFor"], self.window(certificates))
         chain = self.w.write("chain.pem", run("curl", "-s", f"http://127.0.0.1:{self.a.plain}/tsa/chain.pem").stdout)
         leaf = run("openssl", "x509", "-in", chain, "-outform", "DER", text=False).stdout
         self.assertEqual(stamper["certChain"]["certificates"][0]["rawBytes"], b64(leaf))

@@ -92,7 +92,8 @@ class Keys(Case):
         der = unb64(spki)
         weak = self.w.key("weak", "RSA", "rsa_keygen_bits:1024")
         strange = self.w.key("strange", "EC", "ec_paramgen_curve:secp256k1")
-        for bad in (b"x", b"\x30\x00", der[:-1], der + b"\0", b"\x30\x82\xff\xff" + der[4:], bytes(600), weak, strange,
+        small = self.w.key("small", "EC", "ec_paramgen_curve:P-224")
+        for bad in (b"x", b"\x30\x00", der[:-1], der + b"\0", b"\x30\x82\xff\xff" + der[4:], bytes(600), weak, strange, small,
                     self.w.key("ed", "ED25519", None), self.w.key("dh", "X25519", None),
                     self.w.key("pss-only", "RSA-PSS", "rsa_keygen_bits:2048"), self.w.root("not-a-key")):
             self.refused(VERIFY, body, 400, "json_field", "/public_key_der", key_id=None, public_key_der=b64(bad))

@@ -25,7 +25,7 @@ class Bundles(unittest.TestCase):
         cls.a.start()
         cls.dir = f"{cls.a.dir}/work"
         os.mkdir(cls.dir)
-        # The first keyless signing makes the tenant's keyless authority, which the trusted root names.
+        # cosign takes an index of 0 for a missing one: none of ours is the first entry of its log.
         session = cls.a.session("OPERATOR")
         first = signing.sign(session, "keyless", signing.keyless_body(cls.issuer.token(), digest_of(b"first")))
         assert first.status == 200, first

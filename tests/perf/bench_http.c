@@ -3,7 +3,8 @@
  *   bench_http tsa  URL CONNECTIONS SECONDS TSQ_FILE
  *   bench_http sign BASE_URL CONNECTIONS REQUESTS KEY_ID      (SVC_TOKEN, SVC_CA_FILE in the environment)
  * sign: every request is previewed first, untimed; then all are executed, timed.
- * "refused" counts the answers 429 and 503 (come again later), "failed" everything else that is not a success.
+ * "refused" counts the answers 429 and 503 (come again later), "failed" everything else that is not a success. Where a
+ * connection ended without an answer the same request is sent again, as a client should; "reconnected" counts those.
  */
 #include <curl/curl.h>
 
@@ -24,7 +25,7 @@ struct text {
 struct worker {
     pthread_t thread;
     const char *mode, *url, *key_id, *body;
-    size_t body_len, count, done, failed, refused;
+    size_t body_len, count, done, failed, refused, reconnected;
     double seconds;
     double *latency; /* seconds, `done` of them */
     size_t capacity;
@@ -141,7 +142,7 @@ static char *previewed(const struct worker *w, CURL *curl, struct curl_slist *he
     int len = snprintf(body, sizeof(body), "{\"key_id\":\"%s\",\"artifact_type\":\"bench\",\"digest\":\"%s\"}",
                        w->key_id, b64);
     snprintf(url, sizeof(url), "%s/api/v1/code-signing/preview", w->url);
-    for (int tries = 0; tries < 1000 && (status == 503 || status == 429); tries++) {
+    for (int tries = 0; tries < 1000 && (status == 503 || status == 429 || status == 0); tries++) {
         status = post(curl, url, headers, body, (size_t)len, answer);
         if (status == 503 || status == 429) {
             nanosleep(&(struct timespec){ .tv_nsec = 20 * 1000 * 1000 }, NULL);
@@ -191,14 +192,18 @@ static void *run_sign(void *arg)
             curl_slist_append(curl_slist_append(NULL, "Content-Type: application/json"), bearer), key);
         double t = now();
         long status = post(curl, url, headers, bodies[i], strlen(bodies[i]), &answer);
+        for (int tries = 0; tries < 3 && status == 0; tries++) {
+            w->reconnected++;
+            status = post(curl, url, headers, bodies[i], strlen(bodies[i]), &answer);
+        }
         if (status == 200) {
             keep(w, now() - t);
         } else if (status == 429 || status == 503) {
             w->refused++;
         } else {
             w->failed++;
-            if (w->failed == 1 && answer.at != NULL) {
-                fprintf(stderr, "%.300s\n", answer.at);
+            if (w->failed == 1) {
+                fprintf(stderr, "%ld %.400s\n", status, answer.at != NULL ? answer.at : "no answer");
             }
         }
         curl_slist_free_all(headers);
@@ -220,11 +225,12 @@ static int by_value(const void *a, const void *b)
 
 static void report(struct worker *workers, size_t count, double elapsed)
 {
-    size_t total = 0, failed = 0, refused = 0, at = 0;
+    size_t total = 0, failed = 0, refused = 0, reconnected = 0, at = 0;
     for (size_t i = 0; i < count; i++) {
         total += workers[i].done;
         failed += workers[i].failed;
         refused += workers[i].refused;
+        reconnected += workers[i].reconnected;
     }
     double *all = calloc(total + 1, sizeof(double));
     if (all == NULL) {
@@ -239,9 +245,9 @@ static void report(struct worker *workers, size_t count, double elapsed)
     }
     qsort(all, total, sizeof(double), by_value);
 #define AT(p) (total > 0 ? all[(size_t)((double)(total - 1) * (p))] * 1e3 : 0.0)
-    printf("{\"connections\":%zu,\"requests\":%zu,\"failed\":%zu,\"refused\":%zu,\"per_second\":%.1f,\"p50_ms\":%.3f,"
-           "\"p95_ms\":%.3f,\"p99_ms\":%.3f,\"max_ms\":%.3f}\n",
-           count, total, failed, refused, (double)total / elapsed, AT(0.50), AT(0.95), AT(0.99), AT(1.0));
+    printf("{\"connections\":%zu,\"requests\":%zu,\"failed\":%zu,\"refused\":%zu,\"reconnected\":%zu,"
+           "\"per_second\":%.1f,\"p50_ms\":%.3f,\"p95_ms\":%.3f,\"p99_ms\":%.3f,\"max_ms\":%.3f}\n",
+           count, total, failed, refused, reconnected, (double)total / elapsed, AT(0.50), AT(0.95), AT(0.99), AT(1.0));
     free(all);
 }
 

@@ -29,8 +29,8 @@
 
 #define FAKE_EC_ID   "01234567-89ab-8cde-8f01-23456789abcd"
 #define FAKE_RSA_ID  "fedcba98-7654-8210-8edc-ba9876543210"
-#define FAKE_SEEN    64
-#define FAKE_THREADS 32
+#define FAKE_SEEN    256
+#define FAKE_THREADS 128
 #define FAKE_BODY    32768
 
 /* VANISH: it is carried out, and then the process that did it is gone: its Idempotency-Key stays claimed. */
@@ -104,14 +104,20 @@ static inline size_t fake_connections(struct fake *fake)
     return count;
 }
 
-/* The request that came `back` before the last one. */
-static inline struct fake_seen fake_last(struct fake *fake, size_t back)
+/* The request with this in its path that came `back` such ones before the last. */
+static inline struct fake_seen fake_last(struct fake *fake, const char *path, size_t back)
 {
+    struct fake_seen found = { 0 };
     (void)pthread_mutex_lock(&fake->lock);
-    BUG_IF(fake->seen_count <= back || fake->seen_count > FAKE_SEEN);
-    struct fake_seen seen = fake->seen[fake->seen_count - 1 - back];
+    BUG_IF(fake->seen_count > FAKE_SEEN);
+    for (size_t i = fake->seen_count; i-- > 0;) {
+        if (strstr(fake->seen[i].path, path) != NULL && back-- == 0) {
+            found = fake->seen[i];
+            break;
+        }
+    }
     (void)pthread_mutex_unlock(&fake->lock);
-    return seen;
+    return found;
 }
 
 static inline void fake_approval(struct fake *fake, const char *state)
@@ -186,6 +192,7 @@ static inline void fake_sign(struct fake *fake, struct op *op, struct view body,
     jout_key_base64(jout, "digest", digest);
     jout_key_text(jout, "artifact_type", view_member(op, body, "artifact_type"));
     jout_key_text(jout, "signature_encoding", rsa ? view_member(op, body, "signature_scheme") : "ecdsa-der");
+    jout_key_text(jout, "principal", "builder");
     jout_key_time(jout, "created_at", clock_utc());
     jout_object_end(jout);
 }
@@ -209,6 +216,7 @@ static inline void fake_work(struct fake *fake, const struct fake_seen *seen, st
         } else {
             jout_object(&jout);
             jout_key_text(&jout, "request_fingerprint", "fingerprint");
+            jout_key_text(&jout, "principal", "builder");
             if (fake->approval_state != NULL) {
                 jout_key(&jout, "approval");
                 jout_object(&jout);
