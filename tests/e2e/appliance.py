@@ -19,13 +19,19 @@ BIN = os.environ.get("SVC_TEST_BIN", os.path.join(SRC, "build/release/bin"))
 START_LIMIT = float(os.environ.get("SVC_TEST_START_LIMIT", "120"))
 
 
+GIVEN_PORTS = set()
+
+
 def free_port():
-    """Below the range that outgoing connections take theirs from: nobody gets it between here and its use."""
+    """Below the range that outgoing connections take theirs from: nobody gets it between here and its use. Each once."""
     while True:
         port = 20000 + secrets.randbelow(12000)
+        if port in GIVEN_PORTS:
+            continue
         with socket.socket() as s:
             try:
                 s.bind(("127.0.0.1", port))
+                GIVEN_PORTS.add(port)
                 return port
             except OSError:
                 continue

@@ -27,8 +27,11 @@ class Outage(unittest.TestCase):
         signer = self.a.child("svc-signer")
         os.kill(signer, signal.SIGSTOP)
         try:
-            until("/readyz says so", lambda: self.a.probe_get("/readyz").status == 503)
-            self.assertNotEqual(self.a.probe_get("/readyz").json["checks"]["signer"], "ok")
+            def says_so():
+                ready = self.a.probe_get("/readyz")
+                return ready.status == 503 and ready.json["checks"]["signer"] != "ok"
+
+            until("/readyz says so", says_so)
             answer = session.api("POST", "/api/v1/code-signing/sign", body, key="outage-1")
             self.assertEqual(answer.status, 503, answer)
             self.assertIn(answer.json["code"], ("signer_unavailable", "deadline_exceeded", "token_unavailable"))

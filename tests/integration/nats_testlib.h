@@ -129,6 +129,15 @@ static inline void nats_start(struct nats *nats)
     (void)close(fd);
 }
 
+/* Until it really stands: the signal alone is only on its way. */
+static inline void nats_freeze(struct nats *nats)
+{
+    int status = 0;
+    assert_int_equal(kill(nats->pid, SIGSTOP), 0);
+    assert_int_equal(waitpid(nats->pid, &status, WUNTRACED), nats->pid);
+    assert_true(WIFSTOPPED(status));
+}
+
 static inline void nats_kill(struct nats *nats)
 {
     if (nats->pid > 0) {

@@ -317,7 +317,7 @@ static void an_answer_that_never_comes_is_told_from_nothing_stored(void **state)
     struct fixture *fixture = *state;
     CLEANUP(op_freep) struct op *op = op_of("acme", 600);
     uint64_t seq = 0;
-    assert_int_equal(kill(fixture->nats.pid, SIGSTOP), 0);
+    nats_freeze(&fixture->nats);
     assert_fault(append_number(op, fixture->log, "a", 1, NULL, &seq), DEADLINE);
     assert_int_equal(kill(fixture->nats.pid, SIGCONT), 0);
 }
