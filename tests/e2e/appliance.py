@@ -19,19 +19,19 @@ BIN = os.environ.get("SVC_TEST_BIN", os.path.join(SRC, "build/release/bin"))
 START_LIMIT = float(os.environ.get("SVC_TEST_START_LIMIT", "120"))
 
 
-GIVEN_PORTS = set()
+PORTS = "/tmp/svc-ports"  # a file for each port that was given out, seen by all who run tests beside us
 
 
 def free_port():
-    """Below the range that outgoing connections take theirs from: nobody gets it between here and its use. Each once."""
+    """Below the range that outgoing connections take theirs from: nobody gets it between here and its use. Each once,
+    whoever asks: test files run beside each other."""
+    os.makedirs(PORTS, exist_ok=True)
     while True:
         port = 20000 + secrets.randbelow(12000)
-        if port in GIVEN_PORTS:
-            continue
         with socket.socket() as s:
             try:
                 s.bind(("127.0.0.1", port))
-                GIVEN_PORTS.add(port)
+                os.close(os.open(f"{PORTS}/{port}", os.O_CREAT | os.O_EXCL))
                 return port
             except OSError:
                 continue
