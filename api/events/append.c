@@ -36,6 +36,7 @@ static void accepted(struct event_log *log, unsigned connect, bool safe)
 
 static struct fault look_again(struct op *op, struct event_log *log)
 {
+    event_log_count_connects(log);
     if (atomic_load(&log->accepted_connect) == atomic_load(&log->connects)) {
         return OK;
     }
@@ -141,6 +142,10 @@ static struct fault publish(struct op *op, struct event_log *log, struct publica
         struct fault fault = event_log_connected(log) ? look_again(op, log) : FAULT(LOG_UNAVAILABLE);
         if (!FAULTED(fault)) {
             fault = publish_once(op, log, publication, ret_seq);
+            if (!FAULTED(fault)) {
+                publication->sent = true;
+                fault = look_again(op, log); /* the answer may be that of a server that came meanwhile */
+            }
         }
         if (!FAULTED(fault)) {
             return OK;

@@ -17,7 +17,7 @@ struct event_log {
     natsOptions *options;
     natsConnection *connection;
     jsCtx *js;
-    atomic_uint connects;         /* made connections; changed by nats.c's thread */
+    atomic_uint connects;         /* made connections, as far as event_log_count_connects has seen */
     atomic_uint accepted_connect; /* the one for which stream and servers were last found safe */
     _Atomic mono_ns accepted_at;  /* when that was */
     _Atomic uint64_t seen;        /* newest sequence known to be stored */
@@ -36,6 +36,7 @@ void event_log_wait(struct event_log *log, mono_ns deadline);
 void event_log_lock(struct event_log *log);
 void event_log_unlock(struct event_log *log);
 bool event_log_connected(struct event_log *log);
+void event_log_count_connects(struct event_log *log);
 /* Stream and servers are as they must be, as of that connection. */
 void event_log_accepted(struct event_log *log, unsigned connect);
 void event_log_saw(struct event_log *log, uint64_t stream_seq);

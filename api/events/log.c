@@ -65,13 +65,28 @@ struct span message_span(const natsMsg *message)
     return span_of(natsMsg_GetData(message), len > 0 ? (size_t)len : 0);
 }
 
+/* The library counts a reconnect before the connection can be used, and calls back some time after: so it is asked. */
+void event_log_count_connects(struct event_log *log)
+{
+    natsStatistics *counts = NULL;
+    uint64_t reconnects = 0;
+    if (natsStatistics_Create(&counts) == NATS_OK && natsConnection_GetStats(log->connection, counts) == NATS_OK &&
+        natsStatistics_GetCounts(counts, NULL, NULL, NULL, NULL, &reconnects) == NATS_OK) {
+        unsigned made = (unsigned)reconnects + 1;
+        unsigned known = atomic_load(&log->connects);
+        while (known < made && !atomic_compare_exchange_weak(&log->connects, &known, made)) {
+        }
+    }
+    natsStatistics_Destroy(counts);
+}
+
 /* nats.c's thread. */
 static void on_connected(natsConnection *connection, void *closure)
 {
     (void)connection;
     struct event_log *log = closure;
+    event_log_count_connects(log);
     event_log_lock(log);
-    atomic_fetch_add(&log->connects, 1);
     BUG_IF(pthread_cond_broadcast(&log->changed) != 0);
     event_log_unlock(log);
 }
@@ -221,7 +236,7 @@ static struct fault connect_until(struct event_log *log, mono_ns deadline, struc
                           natsStatus_GetText(status)));
         return FAULT(LOG_UNAVAILABLE);
     }
-    atomic_fetch_add(&log->connects, 1);
+    event_log_count_connects(log);
     if (natsConnection_GetMaxPayload(log->connection) < STREAM_MESSAGE_MAX) {
         IGNORE(buf_printf(why, "event log: the server's max_payload is %lld, below %d\n",
                           (long long)natsConnection_GetMaxPayload(log->connection), STREAM_MESSAGE_MAX));

@@ -196,7 +196,10 @@ int connection_request(struct mg_connection *connection)
     struct worker *worker = mg_get_thread_pointer(connection);
     struct listener *listener = worker->listener;
     const mono_ns started = clock_mono();
-    enter(worker, SLOT_HANDLING);
+    if (!slot_begin(listener->slots, worker->slot, started)) {
+        mg_disable_connection_keep_alive(connection);
+        return 503; /* nobody reads it: the socket was shut down while this request was on its way */
+    }
     const struct mg_request_info *info = mg_get_request_info(connection);
     learn_descriptor(worker, info);
     struct message message;

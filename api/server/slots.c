@@ -102,15 +102,31 @@ void slot_close(struct slots *slots, struct slot *slot)
     unlock(slots);
 }
 
-void slot_enter(struct slots *slots, struct slot *slot, enum slot_phase phase, mono_ns now)
+static void enter_locked(struct slot *slot, enum slot_phase phase, mono_ns now)
 {
-    lock(slots);
     if (slot->phase != SLOT_FREE) {
         slot->served = slot->served || slot->phase != SLOT_WAITING;
         slot->phase = phase;
         slot->since = now;
     }
+}
+
+void slot_enter(struct slots *slots, struct slot *slot, enum slot_phase phase, mono_ns now)
+{
+    lock(slots);
+    enter_locked(slot, phase, now);
     unlock(slots);
+}
+
+bool slot_begin(struct slots *slots, struct slot *slot, mono_ns now)
+{
+    lock(slots);
+    bool cut = slot->cut;
+    if (!cut) {
+        enter_locked(slot, SLOT_HANDLING, now);
+    }
+    unlock(slots);
+    return !cut;
 }
 
 bool slots_pressed(struct slots *slots)

@@ -40,6 +40,9 @@ void slot_open(struct slots *slots, struct slot *slot, int fd, mono_ns now);
 bool slot_knows_fd(struct slots *slots, struct slot *slot);
 void slot_learn_fd(struct slots *slots, struct slot *slot, int fd);
 void slot_close(struct slots *slots, struct slot *slot);
+/* A request has come: HANDLING, and true. False when the connection was cut meanwhile, with the request already on its
+ * way: no answer could reach the sender any more, so nothing may be done for it. */
+bool slot_begin(struct slots *slots, struct slot *slot, mono_ns now);
 void slot_enter(struct slots *slots, struct slot *slot, enum slot_phase phase, mono_ns now);
 
 /* Fewer threads than `spare` are free: answers should close their connections. */

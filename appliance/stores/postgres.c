@@ -83,26 +83,28 @@ static struct fault print_conf(const struct settings *settings, struct buf *out)
                       "port = 5432\n"));
     TRY(put_setting(out, "unix_socket_directories", settings->sockets));
     TRY(buf_printf(out, "max_connections = %lld\n", (long long)conns));
-    return buf_text(out, "unix_socket_permissions = 0777 # the folder and peer authentication decide\n"
-                         "fsync = on\n"
-                         "synchronous_commit = on\n"
-                         "full_page_writes = on\n"
-                         "wal_compression = on\n"
-                         "jit = off\n"
-                         "shared_buffers = 128MB\n"
-                         "max_wal_size = 1GB\n"
-                         "checkpoint_completion_target = 0.9\n"
-                         "idle_in_transaction_session_timeout = 60s\n"
-                         "logging_collector = off\n"
-                         "log_destination = 'stderr'\n"
-                         "log_line_prefix = 'postgres[%p] %u@%d '\n"
-                         "log_checkpoints = off\n"
-                         "log_min_messages = warning\n"
-                         "log_min_error_statement = panic # statements may carry what a log must not\n"
-                         "log_parameter_max_length_on_error = 0\n"
-                         "timezone = 'UTC'\n"
-                         "log_timezone = 'UTC'\n"
-                         "default_text_search_config = 'pg_catalog.simple'\n");
+    return buf_text(
+        out, "unix_socket_permissions = 0777 # the folder and peer authentication decide\n"
+             "fsync = on\n"
+             "synchronous_commit = on\n"
+             "full_page_writes = on\n"
+             "wal_compression = on\n"
+             "jit = off\n"
+             "autovacuum_naptime = 5s # a plan made while a table was empty reads all of it until it is analyzed\n"
+             "shared_buffers = 128MB\n"
+             "max_wal_size = 1GB\n"
+             "checkpoint_completion_target = 0.9\n"
+             "idle_in_transaction_session_timeout = 60s\n"
+             "logging_collector = off\n"
+             "log_destination = 'stderr'\n"
+             "log_line_prefix = 'postgres[%p] %u@%d '\n"
+             "log_checkpoints = off\n"
+             "log_min_messages = warning\n"
+             "log_min_error_statement = panic # statements may carry what a log must not\n"
+             "log_parameter_max_length_on_error = 0\n"
+             "timezone = 'UTC'\n"
+             "log_timezone = 'UTC'\n"
+             "default_text_search_config = 'pg_catalog.simple'\n");
 }
 
 /* A name in these files may hold anything but a line break; quotes are doubled. */

@@ -98,6 +98,19 @@ static void who_is_busy_is_never_cut_for_room(void **state)
     assert_int_equal(slots_busy(bench->slots), THREADS);
 }
 
+static void a_request_that_met_the_cut_is_not_begun(void **state)
+{
+    struct bench *bench = *state;
+    for (size_t i = 0; i < THREADS; i++) {
+        idle_at(bench, i, T(1 + (int)i));
+    }
+    assert_int_equal(slots_relieve(bench->slots, T(20)), SPARE);
+    assert_true(was_cut(bench, 0));
+    assert_false(slot_begin(bench->slots, bench->slot[0], T(20)));
+    assert_true(slot_begin(bench->slots, bench->slot[THREADS - 1], T(20)));
+    assert_int_equal(slots_busy(bench->slots), 1);
+}
+
 static void a_newcomer_is_left_a_second_for_its_first_request(void **state)
 {
     struct bench *bench = *state;
@@ -171,6 +184,7 @@ int main(void)
         WITH_BENCH(nobody_is_cut_while_threads_are_free),
         WITH_BENCH(above_the_mark_who_waits_longest_is_cut_and_no_more_than_needed),
         WITH_BENCH(who_is_busy_is_never_cut_for_room),
+        WITH_BENCH(a_request_that_met_the_cut_is_not_begun),
         WITH_BENCH(a_newcomer_is_left_a_second_for_its_first_request),
         WITH_BENCH(who_overstays_a_phase_is_cut_at_any_time),
         WITH_BENCH(a_closed_connection_is_never_cut_and_its_slot_serves_again),
