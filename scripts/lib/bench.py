@@ -99,7 +99,7 @@ try:
     if want("codesign"):
         env = {"SVC_TOKEN": a.token("OPERATOR"), "SVC_CA_FILE": f"{a.dir}/data/ca.pem"}
         pace = max(0.25, float(SECONDS) / 4)
-        # 128 clients are more than may be inside and wait: what does not fit is refused at once, and counted.
+        # 128 clients are more than there are connection threads: what is cut or refused is counted.
         for algorithm, requests in (("ec-p256", {1: 600, 8: 2000, 32: 4000, 128: 4000}),
                                     ("rsa-3072", {1: 300, 8: 1200, 32: 2000})):
             key_id = make_key(a, algorithm)
