@@ -69,6 +69,7 @@ struct worker_row {
 struct readiness_row {
     const char *name;
     struct fault (*check)(struct op *op, struct services *services);
+    bool degrades; /* a fault names the row in `degraded` and takes no readiness away */
 };
 
 struct feature {

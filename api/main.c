@@ -5,6 +5,7 @@
 #include "appliance/base/failpoint.h"
 #include "appliance/base/log.h"
 #include "appliance/base/secret.h"
+#include "fips/fence.h"
 #include "fips/fips.h"
 
 #include <signal.h>
@@ -72,7 +73,7 @@ static int run_command(const struct command *command, int argc, char **argv)
     IGNORE(log_level_parse(config->log_level, &level));
     IGNORE(log_format_parse(config->log_format, &format));
     log_setup("svc-api", level, format);
-    if (FAULTED(fips_start(config, &why))) {
+    if (FAULTED(fips_start(config, &why)) || FAULTED(fence_start(fence_of(config), &why))) {
         print_why(&why, "the power-on self-test refused the start");
         return 3;
     }

@@ -105,6 +105,13 @@ void fips_posture(struct fips_posture *ret_posture)
     BUG_IF(pthread_mutex_unlock(&state.lock) != 0);
 }
 
+bool fips_approved_mode(void)
+{
+    struct fips_posture posture;
+    fips_posture(&posture);
+    return posture.required && posture.module_active && posture.self_test_passed;
+}
+
 struct fault fips_known_answer_tests(struct buf *detail)
 {
     BUG_IF(pthread_mutex_lock(&state.lock) != 0);

@@ -59,4 +59,15 @@ struct fault kat_gcm_run(OSSL_LIB_CTX *libctx, const struct kat_gcm *vector);
 struct fault kat_ecdsa_run(OSSL_LIB_CTX *libctx, const struct kat_ecdsa *vector);
 struct fault kat_rsa_run(OSSL_LIB_CTX *libctx, const struct kat_rsa *vector);
 
+/* ---- fence.c ---- */
+
+/* ML-DSA-65: what the seed's public key and its deterministic signature must be. */
+struct kat_ml_dsa {
+    struct span seed, message;
+    uint8_t spki_sha256[32], signature_sha256[32];
+};
+extern const struct kat_ml_dsa kat_ml_dsa;
+/* FIPS_SELF_TEST or CRYPTO. */
+struct fault kat_ml_dsa_run(OSSL_LIB_CTX *libctx, const struct kat_ml_dsa *vector);
+
 #endif

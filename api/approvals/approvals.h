@@ -39,6 +39,7 @@ extern const struct feature approvals_feature;
 #define APPROVALS_LANE         "approvals"
 #define APPROVAL_RESOURCE_MAX  96
 #define APPROVAL_CODESIGN      "approval_required:codesign:" /* and 64 hex digits */
+#define APPROVAL_KEY_DESTROY   "approval_required:key-destroy:" /* likewise; who asks is who would destroy */
 #define APPROVAL_APPROVERS_MAX 64
 #define APPROVAL_RULE_MAX      256
 #define APPROVAL_ACTION_MAX    32
@@ -71,7 +72,7 @@ struct fault approvals_status(struct op *op, struct services *services, const ch
  * resource and operation: one refused operation asks once. */
 struct approval_ask {
     const char *resource, *requester, *rule;
-    const char *action; /* "sign" */
+    const char *action; /* "sign", "destroy" */
     const char *about;  /* canonical JSON object that approvers are shown: key, artifact type, digest ... */
     unsigned approvers; /* 1..APPROVAL_APPROVERS_MAX */
     int64_t window_us;  /* > 0 */

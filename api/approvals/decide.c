@@ -53,7 +53,7 @@ static struct fault check_case(struct op *op, const struct approval_case *found,
         return op_fail(op, FAULT(NOT_FOUND), "no such request: list them with GET /api/v1/approval-requests");
     }
     if (strcmp(found->row.requester, op->principal.subject) == 0) {
-        return op_fail(op, FAULT(SELF_APPROVAL), "you asked for this signing: somebody else decides about it");
+        return op_fail(op, FAULT(SELF_APPROVAL), "you asked for this: somebody else decides about it");
     }
     utc_us now = clock_utc();
     return found->decided || takes(&found->row, verdict, now) ? OK : closed(op, &found->row, now);

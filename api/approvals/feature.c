@@ -26,7 +26,7 @@ static const char *const list_query[] = { "state", "waiting_for_me", "limit", "c
 static const struct answer_field request_answer[] = {
     { "request_id", "string", "Names the request." },
     { "resource", "string", "What it is about, by digest." },
-    { "action", "string", "sign." },
+    { "action", "string", "sign or destroy." },
     { "state", "string", "pending, approved, used_up, denied, expired or replaced." },
     { "requester", "string", "Subject whose signing was refused; never an approver of it." },
     { "rule", "string", "The policy rule that wants approval." },
@@ -50,7 +50,7 @@ static const struct answer_field list_answer[] = {
 static const struct answer_field decision_answer[] = {
     { "request_id", "string", "Names the request." },
     { "resource", "string", "What it is about, by digest." },
-    { "action", "string", "sign." },
+    { "action", "string", "sign or destroy." },
     { "decision", "string", "granted or denied: as recorded, also on a repetition." },
     { "approver", "string", "Subject." },
     { "reason", "string", "Present when one was given." },
@@ -77,7 +77,7 @@ static const struct route routes[] = {
         .answer_count = COUNT_OF(decision_answer),
         .success_status = 200,
         .handler = route_approval_resource,
-        .doc = "Approve what a refusal named as its resource (approval_required:codesign:...).",
+        .doc = "Approve what a refusal named as its resource (approval_required:codesign:... or :key-destroy:...).",
     },
     {
         .name = "approval-requests.list",

@@ -45,7 +45,7 @@ enum approval_standing approval_standing_at(const struct approval_row *row, utc_
 /* NULL: there is no request. */
 void approval_status_of(const struct approval_row *newest, unsigned needed, utc_us now,
                         struct approval_status *ret_status);
-/* "approval_required:codesign:" and 64 lower-case hex digits. */
+/* One of the heads of approvals.h and 64 lower-case hex digits. */
 bool approval_resource_valid(const char *resource);
 
 /* ---- queries.c: results live in op's arena ---- */

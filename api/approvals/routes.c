@@ -5,7 +5,7 @@
 #define ANSWER_MAX    ((size_t)256 << 10)
 #define LIST_MAX      ((size_t)8 << 20)
 #define ID_HINT       "no such request: list them with GET /api/v1/approval-requests"
-#define RESOURCE_HINT "nobody asked for an approval of this resource: a refused signing does"
+#define RESOURCE_HINT "nobody asked for an approval of this resource: a refused request does"
 
 /* ---- answers ---- */
 

@@ -94,9 +94,15 @@ void approval_status_of(const struct approval_row *newest, unsigned needed, utc_
 
 bool approval_resource_valid(const char *resource)
 {
-    size_t head = strlen(APPROVAL_CODESIGN);
-    return strncmp(resource, APPROVAL_CODESIGN, head) == 0 && strlen(resource + head) == APPROVAL_RESOURCE_HEX &&
-           strspn(resource + head, "0123456789abcdef") == APPROVAL_RESOURCE_HEX;
+    static const char *const heads[] = { APPROVAL_CODESIGN, APPROVAL_KEY_DESTROY };
+    for (size_t i = 0; i < COUNT_OF(heads); i++) {
+        size_t head = strlen(heads[i]);
+        if (strncmp(resource, heads[i], head) == 0 && strlen(resource + head) == APPROVAL_RESOURCE_HEX &&
+            strspn(resource + head, "0123456789abcdef") == APPROVAL_RESOURCE_HEX) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static bool fits(const char *text, size_t max)

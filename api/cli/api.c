@@ -78,11 +78,11 @@ size_t api_route(const struct cli *cli, const char *path)
     BUG_IF(true);
 }
 
-/* Previews, explanations and verifications have no effect. */
+/* Previews, explanations, verifications and qualifications have no effect. */
 static bool is_mutation(const char *method, const char *path)
 {
     return strcmp(method, "POST") == 0 && strstr(path, "/preview") == NULL && strstr(path, "/explain") == NULL &&
-           strstr(path, "/verify") == NULL;
+           strstr(path, "/verify") == NULL && strstr(path, "/qualification") == NULL;
 }
 
 static struct fault make_idempotency_key(struct cli *cli)

@@ -121,6 +121,7 @@ struct fault run_tsa_stamp(struct cli *cli);
 struct fault run_tsa_inspect(struct cli *cli);
 struct fault run_tsa_verify(struct cli *cli);
 struct fault run_tsa_chain(struct cli *cli);
+struct fault run_tsa_qualify(struct cli *cli);
 struct fault run_audit_records(struct cli *cli);
 struct fault run_audit_export(struct cli *cli);
 struct fault run_audit_keys(struct cli *cli);

@@ -73,6 +73,13 @@ static const struct command rows[] = {
       .help = "the authority's certificates, leaf first",
       .more = "Pin the last one as root, after you have compared it by another way. Needs no token.",
       .example = "tsa chain -o tsa-chain.pem" },
+    { .words = "protocols tsa qualify",
+      .routes = { { "POST", "/api/v1/protocols/tsa/qualification" } },
+      .run = run_tsa_qualify,
+      .help = "can the time-stamping authority be relied on as it stands?",
+      .more = "Seven conditions; for each that is not met, why and what to do. Fails when one is not met. Changes\n"
+              "nothing. Needs the permission certs:read.",
+      .example = "protocols tsa qualify" },
     { .words = "audit records",
       .routes = { { "GET", "/api/v1/audit/records" } },
       FLAGS(record_flags),

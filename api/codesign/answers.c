@@ -5,8 +5,16 @@
 
 #define ANSWER_MAX ((size_t)1 << 20)
 
+static bool is_fenced(const char *scheme)
+{
+    return strcmp(scheme, codesign_scheme_text(SIGN_SCHEME_ML_DSA)) == 0;
+}
+
 const char *codesign_encoding_text(const char *scheme)
 {
+    if (is_fenced(scheme)) {
+        return "ml-dsa-65";
+    }
     return strcmp(scheme, "ecdsa") == 0 ? "ecdsa-der" : scheme;
 }
 
@@ -125,6 +133,7 @@ struct fault answer_preview(struct request *request, enum codesign_form form, co
     jout_key_text(&jout, "algorithm", key_algorithm_text(plan->algorithm));
     jout_key_text(&jout, "digest_algorithm", hash_algorithm_text(plan->request.hash));
     jout_key_text(&jout, "signature_scheme", codesign_scheme_text(plan->request.scheme));
+    keys_print_mode(&jout, keys_approved_mode(plan->algorithm), keys_fenced(plan->algorithm));
     jout_key_text(&jout, "artifact_type", plan->request.artifact_type);
     preview_digests(&jout, form, &plan->request);
     jout_key_text(&jout, "principal", plan->request.principal);
@@ -189,6 +198,7 @@ struct fault answer_signed(struct request *request, enum codesign_form form, con
     jout_key_text(&jout, "algorithm", first->algorithm);
     jout_key_text(&jout, "digest_algorithm", first->digest_algorithm);
     jout_key_text(&jout, "signature_encoding", codesign_encoding_text(first->scheme));
+    keys_print_mode(&jout, first->approved_mode, is_fenced(first->scheme));
     if (form == FORM_BATCH) {
         TRY(receipt_batch(request, first, &jout));
     } else {
@@ -235,6 +245,9 @@ static void put_members(struct jout *jout, const struct codesign_operation *oper
         jout_key_base64(jout, "digest", operation->digest);
         jout_key_text(jout, "signature_encoding", codesign_encoding_text(operation->scheme));
         jout_key_base64(jout, "signature", operation->signature);
+    }
+    if (operation->signature.len > 0 || is_fenced(operation->scheme)) {
+        keys_print_mode(jout, operation->approved_mode, is_fenced(operation->scheme));
     }
 }
 

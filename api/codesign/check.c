@@ -5,6 +5,8 @@
  */
 #include "api/codesign/check.h"
 
+#include "fips/fips.h"
+
 #define ANSWER_MAX ((size_t)64 << 10)
 
 struct fault check_signature(struct request *request, const struct check_body *body, enum key_purpose purpose,
@@ -32,6 +34,8 @@ struct fault check_answer_begin(struct jout *jout, struct buf *answer, const str
     jout_key_bool(jout, "valid", true);
     jout_key_text(jout, "digest_algorithm", hash_algorithm_text(judged->hash));
     jout_key_text(jout, "signature_scheme", codesign_scheme_text(judged->scheme));
+    bool fenced = judged->scheme == SIGN_SCHEME_ML_DSA;
+    keys_print_mode(jout, fips_approved_mode() && !fenced, fenced);
     jout_key_hex(jout, "public_key_sha256", SPAN_ARRAY(spki.at));
     return OK;
 }
@@ -71,6 +75,7 @@ static struct fault ask_token(struct request *request, const struct check_body *
 {
     struct op *op = request->op;
     TRY(check_read_digest(op, body, &judged->hash));
+    TRY(keys_check_fence(op, key->algorithm, "/key_id"));
     TRY(codesign_scheme_choose(op, body->signature_scheme, key->algorithm, &judged->scheme));
     const struct sign_request asked = {
         .key = key->ref, .scheme = judged->scheme, .hash = judged->hash, .digest = body->digest
@@ -78,14 +83,14 @@ static struct fault ask_token(struct request *request, const struct check_body *
     return signer_verify(op, request->services->signer, &asked, body->signature);
 }
 
-/* An active key is asked by its handle; of one that the token has no more, its public half is kept. */
+/* The token is asked by the key's handle; of a key that it has no more, the public half is kept. */
 static struct fault check_key(struct request *request, const struct check_body *body, struct managed_key *ret_key,
                               struct judged *judged)
 {
     TRY(find_key(request, body->key_id, ret_key));
     BUG_IF(ret_key->state == NULL);
     judged->spki = ret_key->spki;
-    if (strcmp(ret_key->state, "active") == 0) {
+    if (strcmp(ret_key->state, "destroyed") != 0) {
         struct fault fault = ask_token(request, body, ret_key, judged);
         if (fault.code != FAULT_KEY_NOT_FOUND) {
             return fault;

@@ -2,6 +2,7 @@
 
 #include "appliance/base/codec.h"
 #include "appliance/base/crypto.h"
+#include "fips/fence.h"
 
 #include <openssl/err.h>
 
@@ -67,6 +68,10 @@ static bool on_known_curve(const EVP_PKEY *key)
 struct fault check_read_scheme(struct op *op, struct span spki, struct fault code, const char *pointer,
                                const char *scheme, enum sign_scheme *ret_scheme)
 {
+    if (ml_dsa_65_is_spki(spki)) {
+        TRY(fence_check(op));
+        return codesign_scheme_choose(op, scheme, KEY_ALGORITHM_ML_DSA_65, ret_scheme);
+    }
     const unsigned char *at = spki.at;
     CLEANUP(EVP_PKEY_freep) EVP_PKEY *key = d2i_PUBKEY_ex(NULL, &at, (long)spki.len, crypto_context(), NULL);
     if (key == NULL || at != spki.at + spki.len) {

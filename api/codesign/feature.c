@@ -38,13 +38,17 @@ static const struct jin_field keyless_preview_fields[] = { COMMON_FIELDS, DIGEST
 static const struct jin_field keyless_fields[] = { COMMON_FIELDS, DIGEST_FIELD, KEYLESS_FIELDS, FINGERPRINT_FIELD };
 static const char *const list_query[] = { "state", "key_id", "mode", "limit", "cursor", NULL };
 
+#define MODE_ANSWER                                                                                      \
+    { "approved_mode", "boolean",                                                                        \
+      "Is it part of an approved-mode (FIPS) claim? True only where the configuration requires FIPS." }, \
+        { "approved_mode_note", "string", "Why not, for ML-DSA." }
 #define PREVIEW_ANSWER                                                                                           \
     { "request_fingerprint", "string", "Copy it into preview_fingerprint of the execution." },                   \
         { "configuration_fingerprint", "string",                                                                 \
           "Changes when key, policy, identity methods or destination change." },                                 \
         { "algorithm", "string", "Algorithm of the key." },                                                      \
         { "digest_algorithm", "string", "sha256, sha384 or sha512." },                                           \
-        { "signature_scheme", "string", "ecdsa, rsa-pkcs1v15 or rsa-pss." },                                     \
+        { "signature_scheme", "string", "ecdsa, rsa-pkcs1v15, rsa-pss or ml-dsa." }, MODE_ANSWER,                \
         { "artifact_type", "string", "As given." },                                                              \
         { "principal", "string", "Subject of the caller's token: it would be recorded as the signer." },         \
         { "policy", "object", "enabled, outcome (allow, deny, require_approval, at_execution), rule, reason." }, \
@@ -71,14 +75,15 @@ static const struct answer_field keyless_preview_answer[] = {
     { "digest", "string", "As given, base64." },
 };
 
-#define SIGNED_ANSWER                                                                                           \
-    { "operation_id", "string", "Names this signing in events and under operations." },                         \
-        { "algorithm", "string", "Algorithm of the key." },                                                     \
-        { "digest_algorithm", "string", "sha256, sha384 or sha512." },                                          \
-        { "signature_encoding", "string", "ecdsa-der, rsa-pkcs1v15 or rsa-pss (salt as long as the digest)." }, \
-        { "public_key_der", "string", "PKIX DER, base64." },                                                    \
-        { "certificate_chain", "array", "Base64 DER, leaf first; where the key has one." },                     \
-        { "artifact_type", "string", "As given." },                                                             \
+#define SIGNED_ANSWER                                                                                                    \
+    { "operation_id", "string", "Names this signing in events and under operations." },                                  \
+        { "algorithm", "string", "Algorithm of the key." },                                                              \
+        { "digest_algorithm", "string", "sha256, sha384 or sha512." },                                                   \
+        { "signature_encoding", "string",                                                                                \
+          "ecdsa-der, rsa-pkcs1v15, rsa-pss (salt as long as the digest) or ml-dsa-65 (pure, the digest as message)." }, \
+        MODE_ANSWER, { "public_key_der", "string", "PKIX DER, base64." },                                                \
+        { "certificate_chain", "array", "Base64 DER, leaf first; where the key has one." },                              \
+        { "artifact_type", "string", "As given." },                                                                      \
         { "transparency_destination", "string", "Where the signature is published; none = nowhere." }
 static const struct answer_field sign_answer[] = {
     SIGNED_ANSWER,
@@ -114,6 +119,7 @@ static const struct answer_field operation_answer[] = {
     { "fulcio_issuer", "string", "Who vouched for it, when keyless." },
     { "signature_encoding", "string", "As in the answer of the signing." },
     { "signature", "string", "Base64, once signed." },
+    MODE_ANSWER,
     { "public_key_der", "string", "PKIX DER, base64, once signed; not in lists." },
     { "certificate_chain", "array", "Base64 DER, leaf first; not in lists." },
     { "transparency_destination", "string", "Where the signature is published; none = nowhere." },
@@ -152,12 +158,12 @@ static const struct jin_field long_term_fields[] = {
     JIN_BASE64(struct check_body, timestamp, JIN_REQUIRED, 1, 65536),
     STAMP_ROOTS,
 };
-#define VALID_ANSWER                                                      \
-    { "valid", "boolean",                                                 \
-      "true; what does not verify is answered with signature_invalid or " \
-      "another closed code." },                                           \
-        { "digest_algorithm", "string", "sha256, sha384 or sha512." },    \
-        { "signature_scheme", "string", "As it was judged." },            \
+#define VALID_ANSWER                                                        \
+    { "valid", "boolean",                                                   \
+      "true; what does not verify is answered with signature_invalid or "   \
+      "another closed code." },                                             \
+        { "digest_algorithm", "string", "sha256, sha384 or sha512." },      \
+        { "signature_scheme", "string", "As it was judged." }, MODE_ANSWER, \
         { "public_key_sha256", "string", "Of the key that verified it, hex." }
 #define CERTIFIED_ANSWER                                                                  \
     VALID_ANSWER, { "certificate_sha256", "string", "Of the signing certificate, hex." }, \

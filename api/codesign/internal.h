@@ -166,6 +166,7 @@ struct codesign_operation {
     struct span digest, signature, spki, chain;                     /* empty = not (yet) */
     utc_us created, ended;
     int64_t made_seq;
+    bool approved_mode; /* as the process that recorded the signature could claim it then */
 };
 /* Results live in op's arena. NOT_FOUND. */
 struct fault codesign_operation_get(struct op *op, struct services *services, struct uuid id,
@@ -217,6 +218,7 @@ struct codesign_made {
     struct attested identity; /* of KEYLESS */
     struct span signatures[BATCH_MAX];
     const struct governance *governance;
+    bool approved_mode;
 };
 /* Appends the end of the command; *ret_seq is its message. Messages have deterministic ids: recorded once. */
 struct fault codesign_record_completed(struct op *op, struct services *services, const struct codesign_made *made,
@@ -268,7 +270,8 @@ struct fault route_trusted_root(struct request *request);
 
 /* ---- the rest ---- */
 
-/* OK or SIGNATURE_INVALID, by OpenSSL and the stored public key, apart from signer and token. */
+/* OK or SIGNATURE_INVALID, by OpenSSL and the stored public key, apart from signer and token. ML-DSA only where the
+ * fence is open: ALGORITHM_FENCED, PQC_DISABLED. */
 struct fault codesign_signature_check(struct span spki, enum sign_scheme scheme, enum hash_algorithm hash,
                                       struct span digest, struct span signature);
 
@@ -283,7 +286,8 @@ struct fault codesign_project_failed(struct projection *projection, const struct
 struct fault codesign_project_destroyed(struct projection *projection, const struct event_view *event);
 
 /* answers.c */
-const char *codesign_encoding_text(const char *scheme); /* "ecdsa-der", "rsa-pkcs1v15", "rsa-pss" */
+/* "ecdsa-der", "rsa-pkcs1v15", "rsa-pss", "ml-dsa-65" */
+const char *codesign_encoding_text(const char *scheme);
 void answer_chain(struct jout *jout,
                   struct span chain); /* "certificate_chain": DER one behind the other; none: nothing */
 struct fault answer_preview(struct request *request, enum codesign_form form, const struct codesign_plan *plan);

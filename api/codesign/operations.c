@@ -8,7 +8,7 @@
     "operation_id, command_id, position, count, mode, key_id, identity_method, artifact_type, digest_algorithm," \
     " signature_scheme, principal, request_fingerprint, command_fingerprint, transparency_destination, state,"   \
     " failure_code, resource, algorithm, fulcio_san, fulcio_issuer, digest, signature, spki, chain, created_us," \
-    " ended_us, made_seq FROM svc.codesign_operations "
+    " ended_us, made_seq, approved_mode FROM svc.codesign_operations "
 
 static const struct sql SQL_OPERATION = { "codesign_operation", "SELECT " COLUMNS "WHERE operation_id = $1", 1 };
 static const struct sql SQL_COMMAND = { "codesign_operations_of",
@@ -61,6 +61,7 @@ static struct fault read_row(struct op *op, const struct rows *rows, size_t row,
         .created = rows_int(rows, row, 24),
         .ended = rows_int(rows, row, 25),
         .made_seq = rows_int(rows, row, 26),
+        .approved_mode = rows_bool(rows, row, 27),
     };
     TRY(uuid_parse(span_text(rows_text(rows, row, 0)), &made.id));
     TRY(uuid_parse(span_text(rows_text(rows, row, 1)), &made.command_id));

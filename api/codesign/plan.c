@@ -19,7 +19,8 @@ static struct fault print_configuration(const struct codesign_plan *plan, struct
     jout_key_text(&jout, "algorithm", key_algorithm_text(plan->algorithm));
     if (plan->request.mode == CODESIGN_KEY) {
         TRY(sha256_of(plan->key.spki, &spki));
-        jout_key_text(&jout, "key_state", plan->key.state);
+        /* A key that is being replaced still signs what names it: its previews hold. */
+        jout_key_text(&jout, "key_state", strcmp(plan->key.state, "retiring") == 0 ? "active" : plan->key.state);
         jout_key_hex(&jout, "public_key_sha256", SPAN_ARRAY(spki.at));
         jout_key_text(&jout, "outcome", policy_outcome_text(decision->outcome));
         jout_key_text(&jout, "rule", decision->rule);
@@ -129,9 +130,6 @@ static struct fault find_key(struct op *op, struct services *services, const cha
                              "GET /api/v1/keys?purpose=codesign");
     }
     TRY(fault);
-    if (strcmp(ret_key->state, "active") != 0) {
-        return op_fail_field(op, FAULT(KEY_STATE), "/key_id", "the key is %s and signs no more", ret_key->state);
-    }
     return OK;
 }
 
@@ -140,8 +138,10 @@ static struct fault plan_key(struct op *op, struct services *services, const str
 {
     const struct verified_identity nobody = { 0 };
     TRY(find_key(op, services, body->key_id, &plan->key));
+    TRY(keys_check_use(op, &plan->key, now, plan->request.count, "/key_id"));
     plan->request.key_id = plan->key.ref.id;
     plan->algorithm = plan->key.algorithm;
+    TRY(keys_check_fence(op, plan->algorithm, "/key_id"));
     TRY(codesign_scheme_choose(op, body->signature_scheme, plan->algorithm, &plan->request.scheme));
     return governance_look(op, services, &plan->request, plan->key.name, &nobody, now, &plan->governance);
 }

@@ -16,8 +16,9 @@ static const struct sql SQL_COMMANDED = {
 static const struct sql SQL_SIGNED = {
     "codesign_signed",
     "UPDATE svc.codesign_operations SET state = 'signed', algorithm = $2, digest = $3, signature = $4, spki = $5,"
-    " chain = $6, fulcio_san = $7, fulcio_issuer = $8 WHERE operation_id = $1 AND state = 'commanded'",
-    8,
+    " chain = $6, fulcio_san = $7, fulcio_issuer = $8, approved_mode = $9 WHERE operation_id = $1"
+    " AND state = 'commanded'",
+    9,
 };
 static const struct sql SQL_COMPLETED = {
     "codesign_completed",
@@ -120,7 +121,11 @@ struct fault codesign_project_commanded(struct projection *projection, const str
         SQL_INT((int64_t)event->stream_seq),
     };
     TRY(tx_queue(projection_tx(projection), &SQL_COMMANDED, args, COUNT_OF(args)));
-    return data.sealed_command.len > 0 ? queue_command(projection, event, &data) : OK;
+    if (data.sealed_command.len == 0) {
+        return OK; /* one more digest of a command whose first event spoke for all */
+    }
+    TRY(data.key_id != NULL ? keys_project_claim(projection, data.key_id, data.command_id, data.count) : OK);
+    return queue_command(projection, event, &data);
 }
 
 /* codesign.signed and codesign.keyless.signed. */
@@ -129,6 +134,7 @@ struct signed_data {
         *digest_algorithm, *signature_scheme, *artifact_type, *principal, *policy_rule, *approval_resource,
         *approval_request_id;
     struct span digest, signature, public_key_der, certificate_chain;
+    bool approved_mode;
 };
 static const struct jin_field signed_fields[] = {
     JIN_TEXT(struct signed_data, operation_id, JIN_REQUIRED, 36, 36),
@@ -146,6 +152,7 @@ static const struct jin_field signed_fields[] = {
     JIN_BASE64(struct signed_data, digest, JIN_REQUIRED, SHA256_LEN, DIGEST_MAX),
     JIN_TEXT(struct signed_data, principal, JIN_REQUIRED, 1, OP_SUBJECT_MAX),
     JIN_BASE64(struct signed_data, signature, JIN_REQUIRED, 1, SIGNATURE_MAX),
+    JIN_BOOL(struct signed_data, approved_mode, JIN_OPTIONAL), /* missing in older events: nothing was claimed */
     JIN_TEXT(struct signed_data, policy_rule, JIN_OPTIONAL, 1, 256),
     JIN_TEXT(struct signed_data, approval_resource, JIN_OPTIONAL, 1, APPROVAL_RESOURCE_MAX),
     JIN_TEXT(struct signed_data, approval_request_id, JIN_OPTIONAL, 0, 36),
@@ -158,9 +165,10 @@ static struct fault project_signature(struct projection *projection, const struc
     const struct sql_arg args[] = {
         SQL_TEXT(data.operation_id),   SQL_TEXT(data.algorithm),           SQL_BYTES(data.digest),
         SQL_BYTES(data.signature),     bytes_or_null(data.public_key_der), bytes_or_null(data.certificate_chain),
-        text_or_null(data.fulcio_san), text_or_null(data.fulcio_issuer),
+        text_or_null(data.fulcio_san), text_or_null(data.fulcio_issuer),   SQL_BOOL(data.approved_mode),
     };
-    return tx_queue(projection_tx(projection), &SQL_SIGNED, args, COUNT_OF(args));
+    TRY(tx_queue(projection_tx(projection), &SQL_SIGNED, args, COUNT_OF(args)));
+    return data.key_id != NULL ? keys_project_use(projection, data.key_id) : OK;
 }
 
 struct fault codesign_project_signed(struct projection *projection, const struct event_view *event)
@@ -263,6 +271,7 @@ static struct fault end_badly(struct projection *projection, const struct event_
     const struct sql_arg args[] = { SQL_TEXT(data->operation_id), SQL_TEXT(state), SQL_TEXT(data->code),
                                     text_or_null(data->resource), SQL_INT(event->time) };
     TRY(tx_queue(projection_tx(projection), &SQL_ENDED, args, COUNT_OF(args)));
+    TRY(is_keyless(data) ? OK : keys_project_return(projection, data->command_id));
     return projection_outbox_settle(projection, CODESIGN_COMMAND, data->command_id, settled);
 }
 

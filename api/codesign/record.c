@@ -105,6 +105,7 @@ static struct fault draft_signed(struct draft *draft, const struct codesign_made
     jout_key_base64(&jout, "digest", request->digests[position]);
     jout_key_text(&jout, "principal", request->principal);
     jout_key_base64(&jout, "signature", made->signatures[position]);
+    jout_key_bool(&jout, "approved_mode", made->approved_mode);
     if (made->governance->enabled) {
         jout_key_text(&jout, "policy_rule", made->governance->decision.rule);
     }

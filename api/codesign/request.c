@@ -9,6 +9,7 @@ static const struct {
     { SIGN_SCHEME_ECDSA, "ecdsa" },
     { SIGN_SCHEME_RSA_PKCS1, "rsa-pkcs1v15" },
     { SIGN_SCHEME_RSA_PSS, "rsa-pss" },
+    { SIGN_SCHEME_ML_DSA, "ml-dsa" },
 };
 
 const char *codesign_mode_text(enum codesign_mode mode)
@@ -46,12 +47,14 @@ struct fault codesign_scheme_choose(struct op *op, const char *text, enum key_al
         return OK;
     }
     enum sign_scheme wanted = codesign_scheme_parse(text);
-    if (wanted != SIGN_SCHEME_NONE && (wanted == SIGN_SCHEME_ECDSA) == (usual == SIGN_SCHEME_ECDSA)) {
+    bool either_rsa = usual == SIGN_SCHEME_RSA_PKCS1 && wanted == SIGN_SCHEME_RSA_PSS;
+    if (wanted == usual || either_rsa) {
         *ret_scheme = wanted;
         return OK;
     }
     return op_fail_field(op, FAULT(JSON_FIELD), "/signature_scheme",
-                         "signature_scheme must be ecdsa for an EC key, rsa-pkcs1v15 or rsa-pss for an RSA key");
+                         "signature_scheme must be ecdsa for an EC key, rsa-pkcs1v15 or rsa-pss for an RSA key, ml-dsa "
+                         "for an ML-DSA key");
 }
 
 static struct fault check_text(struct op *op, const char *pointer, const char *text)

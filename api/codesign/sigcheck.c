@@ -1,5 +1,7 @@
 #include "api/codesign/internal.h"
 
+#include "fips/fence.h"
+
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/rsa.h>
@@ -37,6 +39,10 @@ struct fault codesign_signature_check(struct span spki, enum sign_scheme scheme,
                                       struct span digest, struct span signature)
 {
     REQUIRE(hash != HASH_NONE && digest.len == hash_size(hash), SIGNATURE_INVALID);
+    if (scheme == SIGN_SCHEME_ML_DSA) {
+        struct fault fault = ml_dsa_65_verify(NULL, spki, digest, signature);
+        return fault.code == FAULT_BAD_ARGUMENT ? FAULT(CRYPTO) : fault;
+    }
     CLEANUP(check_clear) struct check check = { 0 };
     const unsigned char *at = spki.at;
     check.key = d2i_PUBKEY_ex(NULL, &at, (long)spki.len, crypto_context(), NULL);

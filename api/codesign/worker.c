@@ -45,7 +45,9 @@ static struct fault find_key(struct op *op, struct services *services, struct ru
 {
     TRY(keys_get(op, services, run->command.request.key_id, ret_key));
     REQUIRE(ret_key->ref.purpose == KEY_PURPOSE_CODESIGN, KEY_NOT_FOUND);
-    REQUIRE(strcmp(ret_key->state, "active") == 0, KEY_STATE);
+    TRY(keys_check_use(op, ret_key, run->accepted, 0, ""));
+    TRY(keys_claim_granted(op, services, ret_key, run->command.id));
+    TRY(keys_check_fence(op, ret_key->algorithm, ""));
     run->made.algorithm = ret_key->algorithm;
     run->made.spki = ret_key->spki;
     return OK;
@@ -120,6 +122,7 @@ static struct fault run_command(struct op *op, struct services *services, const 
     run->made.command = &run->command;
     run->made.governance = &run->governance;
     TRY(run->command.request.mode == CODESIGN_KEY ? run_key(op, services, run) : run_keyless(op, services, run));
+    run->made.approved_mode = keys_approved_mode(run->made.algorithm);
     FAILPOINT("codesign.before_completion");
     TRY(codesign_record_completed(op, services, &run->made, ret_seq));
     FAILPOINT("codesign.after_completion");
@@ -132,7 +135,7 @@ static bool is_refusal(struct fault fault)
     static const enum fault_code refusals[] = {
         FAULT_POLICY_DENIED,   FAULT_APPROVAL_REQUIRED, FAULT_APPROVAL_DENIED,       FAULT_IDENTITY_METHOD,
         FAULT_PROOF_MALFORMED, FAULT_PROOF_ALGORITHM,   FAULT_PROOF_SIGNATURE,       FAULT_PROOF_EXPIRED,
-        FAULT_PROOF_NOT_YET,   FAULT_PROOF_CLAIM,       FAULT_KEYLESS_CONTRADICTION,
+        FAULT_PROOF_NOT_YET,   FAULT_PROOF_CLAIM,       FAULT_KEYLESS_CONTRADICTION, FAULT_KEY_EXHAUSTED,
     };
     for (size_t i = 0; i < COUNT_OF(refusals); i++) {
         if (refusals[i] == fault.code) {

@@ -20,6 +20,18 @@ struct fault key_append_generated(struct op *op, struct services *services, cons
     jout_key_text(&jout, "name", key->name);
     jout_key_bool(&jout, "system", key->system);
     jout_key_base64(&jout, "public_key_der", key->spki);
+    if (key_state_of(key) == KEY_PREPARED) {
+        jout_key_bool(&jout, "prepared", true);
+    }
+    if (key->ref.token.text[0] != '\0') {
+        jout_key_text(&jout, "token", key->ref.token.text);
+    }
+    if (key->max_uses > 0) {
+        jout_key_int(&jout, "max_uses", key->max_uses);
+    }
+    if (key->not_after != 0) {
+        jout_key_time(&jout, "not_after", key->not_after);
+    }
     jout_object_end(&jout);
     TRY(jout_end(&jout));
     const struct event event = { .type = "key.generated", .schema_version = 1, .data = buf_span(&data) };

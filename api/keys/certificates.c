@@ -3,8 +3,6 @@
 
 #include "appliance/base/codec.h"
 
-#define DECIDE_AGAIN_MAX 8 /* as in commands.c */
-
 static struct fault check_use(struct op *op, const struct managed_key *key)
 {
     if (key->system || key->ref.purpose != KEY_PURPOSE_CODESIGN) {
@@ -12,10 +10,16 @@ static struct fault check_use(struct op *op, const struct managed_key *key)
                        "this key belongs to the appliance itself (%s), which certifies it where that is needed",
                        key_purpose_text(key->ref.purpose));
     }
-    if (strcmp(key->state, "active") != 0) {
+    enum key_state state = key_state_of(key);
+    if (state == KEY_RETIRED || state == KEY_DESTROYED) {
         return op_fail(op, FAULT(KEY_STATE), "the key is %s", key->state);
     }
-    return OK;
+    if (keys_fenced(key->algorithm)) {
+        return op_fail(op, FAULT(UNSUPPORTED),
+                       "keys of algorithm ml-dsa-65 sign digests only, no certificate request, and are verified by their "
+                       "public key: pin that, or use an EC or RSA key");
+    }
+    return OK; /* a prepared key gets its certificate before it is activated */
 }
 
 static struct fault record_csr(struct op *op, struct services *services, struct uuid id, const char *subject,

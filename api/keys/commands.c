@@ -3,8 +3,6 @@
 #include "api/keys/seal.h"
 #include "appliance/base/codec.h"
 
-#define DECIDE_AGAIN_MAX 8 /* how often a lane that moved on is read again before the caller is asked to */
-
 /* The token's key under this id: made now, or found because an earlier run of the same command made it. */
 struct fault key_make_in_token(struct op *op, struct services *services, struct managed_key *key)
 {
@@ -33,10 +31,57 @@ static struct fault check_name(struct op *op, const char *name)
 static struct fault refuse_taken_name(struct op *op, struct services *services, const struct key_create *request)
 {
     bool taken = false;
-    TRY(key_name_taken(op, services, key_purpose_text(request->purpose), request->name, &taken));
+    TRY(key_name_taken(op, services, key_purpose_text(request->purpose), request->name,
+                       request->prepare ? KEY_PREPARED : KEY_ACTIVE, &taken));
+    if (taken && request->prepare) {
+        return op_fail_field(op, FAULT(DUPLICATE), "/name",
+                             "a prepared key has this name: activate it, or destroy it first");
+    }
     if (taken) {
         return op_fail_field(op, FAULT(DUPLICATE), "/name",
-                             "an active key has this name: choose another name, or destroy that key first");
+                             "an active key has this name: choose another name, prepare its successor "
+                             "(\"prepare\": true), or retire that key first");
+    }
+    return OK;
+}
+
+/* The signer says which tokens it has; a name that is not one of them is refused with the list. */
+static struct fault check_token(struct op *op, struct services *services, const char *name)
+{
+    CLEANUP(buf_free) struct buf list = BUF_INIT(1024);
+    struct signer_health *health = NULL;
+    const char *text = NULL;
+    TRY(arena_take(op->arena, 1, sizeof(*health), &health));
+    TRY(signer_health(op, services->signer, health));
+    for (size_t i = 0; i < health->token_count; i++) {
+        const char *known = health->tokens[i].name.text;
+        if (known[0] != '\0' && strcmp(known, name) == 0) {
+            return OK;
+        }
+        TRY(buf_printf(&list, "%s%s", list.len > 0 ? ", " : "", known));
+    }
+    TRY(buf_cstr(&list, &text));
+    return op_fail_field(op, FAULT(JSON_FIELD), "/token", "/token: no such token; the signer has: %s",
+                         text[0] != '\0' ? text : "one without a name (leave token out)");
+}
+
+static struct fault place_of(struct op *op, struct services *services, const struct key_create *request,
+                             struct token_name *ret_token)
+{
+    if (request->token == NULL || request->token[0] == '\0') {
+        *ret_token = (struct token_name){ "" };
+        return OK;
+    }
+    if (FAULTED(token_name_parse(span_text(request->token), ret_token))) {
+        return op_fail_field(op, FAULT(JSON_FIELD), "/token", "/token: 1 to 24 of a-z, 0-9 and '-'");
+    }
+    return check_token(op, services, request->token);
+}
+
+static struct fault check_end(struct op *op, utc_us not_after)
+{
+    if (not_after != 0 && not_after <= clock_utc()) {
+        return op_fail_field(op, FAULT(JSON_FIELD), "/not_after", "/not_after: lies in the past");
     }
     return OK;
 }
@@ -56,7 +101,10 @@ static struct fault create_once(struct op *op, struct services *services, const 
 /* A claim that was released after a 503 is free again, and with it the way for another body under the same key. */
 static struct fault same_command(struct op *op, const struct key_create *request, const struct managed_key *key)
 {
-    if (strcmp(key->name, request->name) == 0 && key->algorithm == request->algorithm) {
+    const char *token = request->token != NULL ? request->token : "";
+    if (strcmp(key->name, request->name) == 0 && key->algorithm == request->algorithm &&
+        strcmp(key->ref.token.text, token) == 0 && key->max_uses == request->max_uses &&
+        key->not_after == request->not_after) {
         return OK;
     }
     return op_fail(op, FAULT(IDEMPOTENCY_KEY_REUSED), "this Idempotency-Key has made the key %s: use a new one",
@@ -69,7 +117,10 @@ struct fault key_create(struct op *op, struct services *services, const struct k
     TRY(check_name(op, request->name));
     struct managed_key key = { .ref = { .tenant = op->tenant, .purpose = request->purpose },
                                .algorithm = request->algorithm,
-                               .name = request->name };
+                               .name = request->name,
+                               .state = key_state_text(request->prepare ? KEY_PREPARED : KEY_ACTIVE),
+                               .max_uses = request->max_uses,
+                               .not_after = request->not_after };
     const struct span parts[] = { span_text(op->command_id.text) };
     TRY(uuid_derive("key", parts, COUNT_OF(parts), &key.ref.id));
     struct fault fault = keys_get(op, services, key.ref.id, ret_key);
@@ -77,6 +128,8 @@ struct fault key_create(struct op *op, struct services *services, const struct k
         return FAULTED(fault) ? fault : same_command(op, request, ret_key); /* this command has run before */
     }
     op->note = (struct fault_note){ 0 };
+    TRY(check_end(op, request->not_after));
+    TRY(place_of(op, services, request, &key.ref.token));
     TRY(keys_seal_prepare(op, services)); /* so that the first use of the key does not wait for it */
     for (int i = 0; i < DECIDE_AGAIN_MAX; i++) {
         fault = create_once(op, services, request, &key);
@@ -87,64 +140,6 @@ struct fault key_create(struct op *op, struct services *services, const struct k
     }
     TRY(fault);
     return keys_get(op, services, key.ref.id, ret_key);
-}
-
-static struct fault check_destroy(struct op *op, const struct managed_key *key, int64_t expected_version)
-{
-    if (key->system) {
-        return op_fail(op, FAULT(FORBIDDEN),
-                       "this key belongs to the appliance itself (%s) and is not destroyed by request",
-                       key_purpose_text(key->ref.purpose));
-    }
-    if (strcmp(key->state, "active") != 0) {
-        return op_fail(op, FAULT(KEY_STATE), "the key is %s already", key->state);
-    }
-    if (key->version != expected_version) {
-        return op_fail_field(op, FAULT(CONFLICT), "/expected_version",
-                             "the key is at version %lld: read it again, then decide", (long long)key->version);
-    }
-    return OK;
-}
-
-static struct fault destroy_once(struct op *op, struct services *services, struct uuid id, const char *reason,
-                                 int64_t expected_version)
-{
-    uint64_t lane = 0;
-    struct managed_key key;
-    const char *command = "";
-    TRY(key_lane_last(op, services, &lane));
-    TRY(keys_get(op, services, id, &key));
-    TRY(key_destroy_command(op, services, id, &command));
-    if (strcmp(command, op->command_id.text) == 0) {
-        return OK; /* this command has run before */
-    }
-    TRY(check_destroy(op, &key, expected_version));
-    CLEANUP(buf_free) struct buf data = BUF_INIT(4096);
-    struct jout jout;
-    jout_init(&jout, &data);
-    jout_object(&jout);
-    jout_key_text(&jout, "key_id", id.text);
-    jout_key_text(&jout, "purpose", key_purpose_text(key.ref.purpose));
-    jout_key_text(&jout, "reason", reason);
-    jout_key_text(&jout, "command_id", op->command_id.text);
-    jout_object_end(&jout);
-    TRY(jout_end(&jout));
-    return key_append_expecting(op, services, "key.destroyed", op->command_id.text, id, &data, lane);
-}
-
-struct fault key_destroy(struct op *op, struct services *services, struct uuid id, const char *reason,
-                         int64_t expected_version, struct managed_key *ret_key)
-{
-    struct fault fault = OK;
-    for (int i = 0; i < DECIDE_AGAIN_MAX; i++) {
-        fault = destroy_once(op, services, id, reason, expected_version);
-        if (fault.code != FAULT_LOG_CONFLICT) {
-            break;
-        }
-        op->note = (struct fault_note){ 0 };
-    }
-    TRY(fault);
-    return keys_get(op, services, id, ret_key);
 }
 
 /* How many keys of this purpose and name there ever were: part of the next one's id. */
@@ -181,7 +176,11 @@ struct fault keys_ensure(struct op *op, struct services *services, enum key_purp
                          enum key_algorithm algorithm, const char *name, struct managed_key *ret_key)
 {
     struct managed_key key = {
-        .ref = { .tenant = op->tenant, .purpose = purpose }, .algorithm = algorithm, .name = name, .system = true
+        .ref = { .tenant = op->tenant, .purpose = purpose },
+        .algorithm = algorithm,
+        .name = name,
+        .state = key_state_text(KEY_ACTIVE),
+        .system = true,
     };
     struct fault fault = OK;
     for (int i = 0; i < DECIDE_AGAIN_MAX; i++) {

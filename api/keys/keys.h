@@ -3,6 +3,19 @@
  * private half never leaves the token; the public half stays in the events for ever, so what a key signed is verifiable
  * after the token is lost. Users make keys of purpose codesign; the features make their own (tsa, audit-export, seal,
  * ca).
+ *
+ *     prepared -> active               takes the place of the active key of its purpose and name, if there is one
+ *     active   -> retiring             replaced or wound down with an overlap: signs on until the overlap's end
+ *     active, retiring -> retired      signs no more; verifies for ever
+ *     any of them -> destroyed         signs no more, and is erased from the token
+ *
+ * A purpose and name have at most one active and one prepared key. What is signed is judged by the moment at which it
+ * was accepted: a command that came before a key's end is finished after it (unless the key was destroyed).
+ *
+ * A key may have a limit of uses and an end (not_after), both fixed once it is active. A use is one digest signed for a
+ * caller; certificate requests and probes are none. The log's order says who gets the last use: the projection of a
+ * command grants it what it needs or nothing (keys_project_claim), its worker asks (keys_claim_granted), and a command
+ * that ends without signature gives back what it had (keys_project_return).
  */
 #ifndef API_KEYS_KEYS_H
 #define API_KEYS_KEYS_H
@@ -17,7 +30,7 @@ struct managed_key {
     struct key_ref ref; /* tenant, purpose, id */
     enum key_algorithm algorithm;
     const char *name;
-    const char *state;        /* "active", "destroyed" */
+    const char *state;        /* "prepared", "active", "retiring", "retired", "destroyed" */
     struct span spki;         /* PKIX DER */
     const struct span *chain; /* certificates, leaf first, DER; empty when it has none */
     size_t chain_count;
@@ -27,10 +40,45 @@ struct managed_key {
     const char *created_by;                    /* subject */
     utc_us destroyed;                          /* 0 while it is not */
     const char *destroyed_by, *destroy_reason; /* NULL while it is not */
+    utc_us activated, retires, retired;        /* 0 = not (yet) */
+    const char *retire_reason, *replaced_by;   /* NULL = not (yet) */
+    int64_t max_uses, claimed;                 /* max 0 = without limit; claimed: of it, granted to commands */
+    utc_us not_after;                          /* 0 = without end */
+    int64_t uses;                              /* digests signed for callers */
+    utc_us last_used;                          /* 0 = never */
+    utc_us certificate_not_after;              /* of the leaf; 0 = it has none */
+    const char *probe_code;                    /* NULL: its probe is good, or was not made */
+    utc_us probed;                             /* when that last changed; 0 = never */
 };
+
+/* mode.c: ML-DSA is fenced off from what is approved (fips/fence.h). */
+bool keys_fenced(enum key_algorithm algorithm);
+/* May what a key of this algorithm does now be claimed as approved mode? (fips_approved_mode) */
+bool keys_approved_mode(enum key_algorithm algorithm);
+/* "approved_mode", and for what is fenced the note that says why it is none. */
+void keys_print_mode(struct jout *jout, bool approved, bool fenced);
+/* A fenced algorithm behind a closed fence is refused: ALGORITHM_FENCED, PQC_DISABLED. pointer: "" = none. */
+struct fault keys_check_fence(struct op *op, enum key_algorithm algorithm, const char *pointer);
 
 /* Results live in op's arena; scope is op's tenant. KEY_NOT_FOUND also for another tenant's key. */
 struct fault keys_get(struct op *op, struct services *services, struct uuid id, struct managed_key *ret_key);
+/* OK when the key signs what is accepted at `at`, and so many more digests are within its limit as far as the read model
+ * knows (0 = do not look at the limit). Else KEY_STATE, KEY_EXPIRED or KEY_EXHAUSTED; `pointer`: the request's member
+ * that named the key. */
+struct fault keys_check_use(struct op *op, const struct managed_key *key, utc_us at, size_t digests,
+                            const char *pointer);
+/* Was this command granted its uses? OK for a key without limit; else OK or KEY_EXHAUSTED. */
+struct fault keys_claim_granted(struct op *op, struct services *services, const struct managed_key *key,
+                                struct uuid command_id);
+/* For the projections of those who sign for callers: when a command is accepted, when a digest was signed (cheap: added
+ * up over a batch), and when a command ended without signature. */
+struct fault keys_project_claim(struct projection *projection, const char *key_id, const char *command_id,
+                                int64_t count);
+struct fault keys_project_use(struct projection *projection, const char *key_id);
+struct fault keys_project_return(struct projection *projection, const char *command_id);
+/* A projection_fn: counts a use of the key that the event's data names as "key_id". */
+struct fault keys_project_use_of(struct projection *projection, const struct event_view *event);
+
 /* The newest active key of a purpose and name (NULL = any name). KEY_NOT_FOUND. */
 struct fault keys_newest(struct op *op, struct services *services, enum key_purpose purpose, const char *name,
                          struct managed_key *ret_key);

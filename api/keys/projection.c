@@ -1,20 +1,26 @@
 #include "api/keys/internal.h"
 
+#include <openssl/err.h>
+#include <openssl/x509.h>
+#include <time.h>
+
 static const struct sql SQL_GENERATED = {
     "keys_generated",
     "INSERT INTO svc.managed_keys (tenant_id, key_id, purpose, algorithm, name, state, version, system, spki, chain,"
-    " created_us, created_by) VALUES ($1, $2, $3, $4, $5, 'active', 1, $6, $7, '', $8, $9) ON CONFLICT DO NOTHING",
-    9,
+    " created_us, created_by, token, max_uses, not_after_us, activated_us) VALUES ($1, $2, $3, $4, $5, $10, 1, $6, $7,"
+    " '', $8, $9, $11, $12, $13, $14) ON CONFLICT DO NOTHING",
+    14,
 };
 static const struct sql SQL_CERTIFIED = {
     "keys_certified",
-    "UPDATE svc.managed_keys SET chain = $2, certify_command = $3, version = version + 1 WHERE key_id = $1",
-    3,
+    "UPDATE svc.managed_keys SET chain = $2, certify_command = $3, certificate_not_after_us = $4,"
+    " version = version + 1 WHERE key_id = $1",
+    4,
 };
 static const struct sql SQL_DESTROYED = {
     "keys_destroyed",
     "UPDATE svc.managed_keys SET state = 'destroyed', version = version + 1, destroyed_us = $2, destroyed_by = $3,"
-    " destroy_reason = $4, destroy_command = $5 WHERE key_id = $1 AND state = 'active'",
+    " destroy_reason = $4, destroy_command = $5 WHERE key_id = $1 AND state <> 'destroyed'",
     5,
 };
 static const struct sql SQL_ERASED = {
@@ -24,8 +30,10 @@ static const struct sql SQL_ERASED = {
 };
 
 struct key_data {
-    const char *key_id, *purpose, *algorithm, *name, *reason, *command_id, *subject;
-    bool system;
+    const char *key_id, *purpose, *algorithm, *name, *reason, *command_id, *subject, *token;
+    bool system, prepared;
+    int64_t max_uses;
+    utc_us not_after;
     struct span public_key_der, certificate_chain, csr_sha256;
 };
 static const struct jin_field generated_fields[] = {
@@ -35,6 +43,10 @@ static const struct jin_field generated_fields[] = {
     JIN_TEXT(struct key_data, name, JIN_REQUIRED, 1, KEY_NAME_MAX),
     JIN_BOOL(struct key_data, system, JIN_REQUIRED),
     JIN_BASE64(struct key_data, public_key_der, JIN_REQUIRED, 0, SPKI_MAX),
+    JIN_BOOL(struct key_data, prepared, JIN_OPTIONAL),
+    JIN_TEXT(struct key_data, token, JIN_OPTIONAL, 1, TOKEN_NAME_SIZE - 1),
+    JIN_INT(struct key_data, max_uses, JIN_OPTIONAL, 1, INT64_MAX),
+    JIN_TIME(struct key_data, not_after, JIN_OPTIONAL),
 };
 static const struct jin_field certified_fields[] = {
     JIN_TEXT(struct key_data, key_id, JIN_REQUIRED, 36, 36),
@@ -61,11 +73,34 @@ struct fault project_key_generated(struct projection *projection, const struct e
     struct key_data data = { 0 };
     TRY(jin_decode(projection_op(projection), event->data, generated_fields, COUNT_OF(generated_fields), &data));
     const struct sql_arg args[] = {
-        SQL_TEXT(event->tenant.text),   SQL_TEXT(data.key_id), SQL_TEXT(data.purpose),
-        SQL_TEXT(data.algorithm),       SQL_TEXT(data.name),   SQL_BOOL(data.system),
-        SQL_BYTES(data.public_key_der), SQL_INT(event->time),  SQL_TEXT(event->actor_subject),
+        SQL_TEXT(event->tenant.text),
+        SQL_TEXT(data.key_id),
+        SQL_TEXT(data.purpose),
+        SQL_TEXT(data.algorithm),
+        SQL_TEXT(data.name),
+        SQL_BOOL(data.system),
+        SQL_BYTES(data.public_key_der),
+        SQL_INT(event->time),
+        SQL_TEXT(event->actor_subject),
+        SQL_TEXT(key_state_text(data.prepared ? KEY_PREPARED : KEY_ACTIVE)),
+        SQL_TEXT(data.token != NULL ? data.token : ""),
+        data.max_uses > 0 ? SQL_INT(data.max_uses) : SQL_NONE,
+        data.not_after != 0 ? SQL_INT(data.not_after) : SQL_NONE,
+        data.prepared ? SQL_NONE : SQL_INT(event->time),
     };
     return tx_queue(projection_tx(projection), &SQL_GENERATED, args, COUNT_OF(args));
+}
+
+/* The end of the first of these certificates; nothing when it does not decode. */
+static struct sql_arg end_of(struct span chain)
+{
+    const unsigned char *at = chain.at;
+    X509 *leaf = d2i_X509(NULL, &at, (long)chain.len);
+    struct tm end = { 0 };
+    bool good = leaf != NULL && ASN1_TIME_to_tm(X509_get0_notAfter(leaf), &end) == 1;
+    X509_free(leaf);
+    ERR_clear_error();
+    return good ? SQL_INT((int64_t)timegm(&end) * US_PER_S) : SQL_NONE;
 }
 
 struct fault project_key_certified(struct projection *projection, const struct event_view *event)
@@ -73,7 +108,8 @@ struct fault project_key_certified(struct projection *projection, const struct e
     struct key_data data = { 0 };
     TRY(jin_decode(projection_op(projection), event->data, certified_fields, COUNT_OF(certified_fields), &data));
     const struct sql_arg args[] = { SQL_TEXT(data.key_id), SQL_BYTES(data.certificate_chain),
-                                    data.command_id != NULL ? SQL_TEXT(data.command_id) : SQL_NONE };
+                                    data.command_id != NULL ? SQL_TEXT(data.command_id) : SQL_NONE,
+                                    end_of(data.certificate_chain) };
     return tx_queue(projection_tx(projection), &SQL_CERTIFIED, args, COUNT_OF(args));
 }
 
@@ -84,6 +120,7 @@ struct fault project_key_csr_signed(struct projection *projection, const struct 
     return jin_decode(projection_op(projection), event->data, csr_signed_fields, COUNT_OF(csr_signed_fields), &data);
 }
 
+/* The worker finds in the read model which token holds the key: the row outlives the key. */
 static struct fault queue_erasure(struct projection *projection, const struct key_data *data)
 {
     CLEANUP(buf_free) struct buf payload = BUF_INIT(1024);
@@ -104,6 +141,7 @@ struct fault project_key_destroyed(struct projection *projection, const struct e
     const struct sql_arg args[] = { SQL_TEXT(data.key_id), SQL_INT(event->time), SQL_TEXT(event->actor_subject),
                                     SQL_TEXT(data.reason), SQL_TEXT(data.command_id) };
     TRY(tx_queue(projection_tx(projection), &SQL_DESTROYED, args, COUNT_OF(args)));
+    TRY(projection_outbox_settle(projection, KEYS_DESTINATION_RETIRE, data.key_id, "delivered"));
     return queue_erasure(projection, &data);
 }
 

@@ -3,8 +3,6 @@
 
 #include "api/keys/seal.h"
 
-#define DECIDE_AGAIN_MAX 8
-
 static struct fault rotate_once(struct op *op, struct services *services, struct managed_key *key)
 {
     uint64_t lane = 0;
@@ -18,6 +16,7 @@ struct fault key_rotate_seal(struct op *op, struct services *services, struct ma
     struct managed_key key = { .ref = { .tenant = op->tenant, .purpose = KEY_PURPOSE_SEAL },
                                .algorithm = KEY_ALGORITHM_AES_256,
                                .name = SEAL_KEY_NAME,
+                               .state = key_state_text(KEY_ACTIVE),
                                .system = true };
     const struct span parts[] = { span_text(op->command_id.text) };
     TRY(uuid_derive("key", parts, COUNT_OF(parts), &key.ref.id));

@@ -283,6 +283,7 @@ static struct fault apply_messages(struct op *op, struct tx *tx, struct batch *b
             TRY(apply_event(batch, &message->events[j]));
         }
     }
+    TRY(projection_tallies_write(&batch->projection));
     return set_heads(batch, tx);
 }
 

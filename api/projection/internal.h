@@ -53,6 +53,18 @@ struct fault applier_record_failure(struct op *op, struct applier *applier, uint
 /* rolling(n) = SHA-256("svc.log.rolling.v1" 0x00, rolling(n-1), SHA-256(body n)); rolling(0) = 32 zero bytes. */
 struct fault rolling_next(const struct sha256 *previous, const struct sha256 *body, struct sha256 *ret_next);
 
+/* ---- tally.c: sums of a batch ---- */
+
+#define TALLIES_MAX   64
+#define TALLY_KEY_MAX 64
+struct tally {
+    struct tenant_id tenant;
+    const struct sql *sql;
+    char key[TALLY_KEY_MAX + 1];
+    int64_t sum;
+    utc_us last;
+};
+
 /* The transaction in which one event is applied. */
 struct projection {
     struct op *op;
@@ -61,7 +73,11 @@ struct projection {
     int64_t sequence;
     unsigned outbox_rows; /* of this message */
     bool outbox;
+    struct tally tallies[TALLIES_MAX]; /* of the batch, not yet written */
+    size_t tally_count;
 };
+/* Writes what the batch has added up; leaves the transaction at some tenant. */
+struct fault projection_tallies_write(struct projection *projection);
 struct fault projection_insert_copy(struct projection *projection, const struct event_message *message,
                                     const struct sha256 *digest);
 struct fault projection_insert_record(struct projection *projection, struct head *head, struct buf *record);

@@ -134,6 +134,18 @@ static void op_begin(struct worker *worker, mono_ns started, const struct messag
     BUG_IF(FAULTED(trace_begin(&worker->op, once ? message_header(message, "traceparent") : NULL)));
 }
 
+/* The caller's credentials have been looked at. civetweb keeps the header block until the connection's next request;
+ * who gets hold of our memory shall not find them there. */
+static void forget_credentials(const struct message *message)
+{
+    for (size_t i = 0; i < message->header_count; i++) {
+        if (strcasecmp(message->headers[i].name, "Authorization") == 0) {
+            char *value = (char *)(uintptr_t)message->headers[i].value; /* in civetweb's own buffer */
+            secret_wipe(value, strlen(value));
+        }
+    }
+}
+
 /* Sends; returns the number of bytes that left. */
 static size_t send_answer(struct mg_connection *connection, struct worker *worker, const struct wire_answer *answer)
 {
@@ -152,6 +164,7 @@ static size_t send_answer(struct mg_connection *connection, struct worker *worke
     if (head != (int)worker->out.len || (size_t)tail != rest.len) {
         mg_disable_connection_keep_alive(connection);
     }
+    buf_clear(&worker->out); /* wipes: an answer may have shown a token */
     return (head > 0 ? (size_t)head : 0) + (tail > 0 ? (size_t)tail : 0);
 }
 
@@ -215,6 +228,7 @@ int connection_request(struct mg_connection *connection)
     struct response response;
     struct route_match match = { 0 };
     dispatch(listener->core, &worker->op, &message, &response, &match);
+    forget_credentials(&message);
 
     bool close = must_close(worker, &message, &response);
     if (close) {
@@ -230,7 +244,9 @@ int connection_request(struct mg_connection *connection)
     if (!message.body_read && (message.content_length > 0 || response.close)) {
         drain_body(connection, worker, response.close ? LINGER_MAX : message.content_length);
     }
-    return response.status;
+    int status = response.status;
+    arena_clear(worker->op.arena); /* wipes: bodies hold proofs and new tokens, and the next request may be far off */
+    return status;
 }
 
 void connection_request_ended(const struct mg_connection *connection, int status)

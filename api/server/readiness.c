@@ -10,7 +10,7 @@
 #define DB_BUDGET_MS    1000
 #define CHECK_BUDGET_MS 500
 #define STATE_MAX       65536
-#define DEGRADED_MAX    2
+#define DEGRADED_MAX    8
 
 enum { SIGNER_UP, SIGNER_RESTARTS, REPLICAS_DESIRED, REPLICAS_ACTUAL, LAG, POOL, SHED };
 const struct metric probe_metrics[] = {
@@ -162,6 +162,15 @@ static void put_check(struct jout *json, struct findings *findings, const char *
     findings->ready = findings->ready && strcmp(word, "ok") == 0;
 }
 
+/* A part that may be missing: it says what is wrong with it, and the rest goes on. */
+static void put_part(struct jout *json, struct findings *findings, const char *name, const char *word)
+{
+    jout_key_text(json, name, word);
+    if (strcmp(word, "ok") != 0) {
+        degrade(findings, name);
+    }
+}
+
 static void put_features(struct jout *json, struct readiness *readiness, struct findings *findings)
 {
     for (size_t i = 0; i < readiness->feature_count; i++) {
@@ -172,7 +181,12 @@ static void put_features(struct jout *json, struct readiness *readiness, struct 
             if (!FAULTED(fault)) {
                 fault = row->check(op, readiness->services);
             }
-            put_check(json, findings, row->name, FAULTED(fault) ? fault_row(fault.code)->text : "ok");
+            const char *word = FAULTED(fault) ? fault_row(fault.code)->text : "ok";
+            if (row->degrades) {
+                put_part(json, findings, row->name, word);
+            } else {
+                put_check(json, findings, row->name, word);
+            }
         }
     }
 }

@@ -49,7 +49,7 @@ static int choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *o
 static bool restrict_context(SSL_CTX *context)
 {
     (void)SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_NO_TICKET |
-                                           SSL_OP_CIPHER_SERVER_PREFERENCE);
+                                           SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_CLEANSE_PLAINTEXT);
     (void)SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);
     (void)SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_alpn_select_cb(context, choose_protocol, NULL);

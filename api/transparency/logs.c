@@ -101,6 +101,12 @@ struct fault transparency_plan(struct op *op, struct services *services, enum ke
         return OK;
     }
     if (!tlog_takes(log->kind, algorithm, scheme, hash)) {
+        if (scheme == SIGN_SCHEME_ML_DSA) {
+            return op_fail(op, FAULT(TLOG_UNSUPPORTED),
+                           "the log %s takes no ML-DSA signatures, and what is signed here is published: use an EC or "
+                           "RSA key, or a tenant without a log",
+                           log->name);
+        }
         bool pss = scheme == SIGN_SCHEME_RSA_PSS;
         return op_fail(op, FAULT(TLOG_UNSUPPORTED), "the log %s takes no %s signature of a key %s over %s; %s",
                        log->name, pss ? "RSA-PSS" : "such", key_algorithm_text(algorithm), hash_algorithm_text(hash),

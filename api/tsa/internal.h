@@ -4,6 +4,7 @@
 #define API_TSA_INTERNAL_H
 
 #include "api/services.h"
+#include "api/tsa/clock_watch.h"
 #include "api/tsa/oid.h"
 #include "appliance/base/der.h"
 #include "signer-pkcs11/protocol/key.h"
@@ -101,6 +102,7 @@ struct tsa {
     struct tsa_unit *unit;
     struct tsa_serials *serials;
     struct tsa_recorder *recorder;
+    struct clock_watch *clock;
     struct buf chain_pem;
 };
 struct fault tsa_start(struct op *op, struct services *services);
@@ -110,11 +112,17 @@ struct fault tsa_unit_load(struct op *op, struct services *services, struct tsa_
 
 /* One request to one reply; a fault only when not even a rejection can be made. */
 struct fault tsa_answer(struct op *op, const struct services *services, struct span request, struct span *ret_reply);
-/* Does the kernel say that its clock is disciplined? */
-bool tsa_clock_synchronised(void);
-
 extern const struct metric tsa_metrics[];
-#define TSA_METRIC_COUNT 2
-enum tsa_metric { TSA_METRIC_TIMESTAMPS, TSA_METRIC_SECONDS };
+enum tsa_metric {
+    TSA_METRIC_TIMESTAMPS,
+    TSA_METRIC_SECONDS,
+    TSA_METRIC_CLOCK_SYNCHRONISED,
+    TSA_METRIC_CLOCK_ERROR,
+    TSA_METRIC_CLOCK_OFFSET,
+    TSA_METRIC_CLOCK_STATE,
+    TSA_METRIC_CLOCK_JUMPS,
+    TSA_METRIC_CLOCK_REFUSALS,
+    TSA_METRIC_COUNT
+};
 
 #endif

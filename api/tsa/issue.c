@@ -4,25 +4,13 @@
 #include "appliance/base/log.h"
 
 #include <stdio.h>
-#include <sys/timex.h>
-
-/* adjtimex without a change only reads. */
-bool tsa_clock_synchronised(void)
-{
-    struct timex state = { 0 };
-    int result = adjtimex(&state);
-    return result >= 0 && result != TIME_ERROR && (state.status & STA_UNSYNC) == 0;
-}
 
 /* The time is taken once, to the millisecond that the token will state. */
 static struct fault take_time(struct op *op, const struct services *services, utc_us *ret_time)
 {
-    if (!services->config->tsa_trust_host && !tsa_clock_synchronised()) {
-        return op_fail(op, FAULT(TSA_TIME),
-                       "the clock of this host is not synchronised; its operator has to run a time service");
-    }
     const struct tsa_unit *unit = services->tsa->unit;
-    utc_us now = clock_utc();
+    utc_us now = 0;
+    TRY(clock_watch_now(op, services->tsa->clock, &now));
     now -= now % 1000;
     if (now < unit->not_before || now > unit->not_after) {
         return op_fail(op, FAULT(TSA_TIME), "the certificate of the time-stamping unit is not valid at this time");

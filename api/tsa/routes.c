@@ -58,4 +58,18 @@ const struct route tsa_routes[TSA_ROUTE_COUNT] = {
         .handler = chain,
         .doc = "The certificates of the time-stamping unit, leaf first, as PEM. Pin the last one as root.",
     },
+    {
+        .name = "protocols.tsa.qualify",
+        .method = ROUTE_POST,
+        .path = "/api/v1/protocols/tsa/qualification",
+        .permission = PERMISSION_CERTS_READ,
+        .flags = ROUTE_EFFECT_FREE,
+        .bulkhead = BULKHEAD_API, /* asked when the protocol's own is full, too */
+        .answer = tsa_qualify_answer,
+        .answer_count = TSA_QUALIFY_ANSWERS,
+        .success_status = 200,
+        .handler = tsa_qualify,
+        .doc = "Whether the time-stamping authority of the caller's tenant can be relied on as it stands: conditions, "
+               "and for each that is not met what to do. Nothing is signed or recorded. No body.",
+    },
 };

@@ -97,8 +97,11 @@ static void check_paths(struct load *load, const struct config *config)
         config_refuse_key(load, "run_dir", "must be shorter than %zu bytes, to leave room for socket names",
                           sizeof(address.sun_path) - sizeof(socket_below) + 1);
     }
-    if (config->token_module[0] != 0 && config->token_pin_file[0] == 0) {
-        config_refuse_key(load, "token.pin_file", "is needed with token.module");
+    if (config->token_module[0] != 0 && config->token_pin_file[0] == 0 && strcmp(config->token_login, "user") == 0) {
+        config_refuse_key(load, "token.pin_file", "is needed with token.module, unless token.login is not user");
+    }
+    if (config->tokens_file[0] != 0 && config->token_module[0] != 0) {
+        config_refuse_key(load, "token.tokens_file", "describes every token: leave token.module out");
     }
 }
 
@@ -155,6 +158,50 @@ static void check_codesign(struct load *load, const struct config *config)
     }
 }
 
+/* Both ends of the connection between hosts need the same four; a name that is too long for a certificate is no name.
+ */
+static void check_signer_tls(struct load *load, const struct config *config, const char *why)
+{
+    const struct {
+        const char *key, *path;
+    } files[] = {
+        { "signer.tls_certificate_file", config->signer_tls_certificate },
+        { "signer.tls_key_file", config->signer_tls_key },
+        { "signer.tls_ca_file", config->signer_tls_ca },
+    };
+    for (size_t i = 0; i < COUNT_OF(files); i++) {
+        if (files[i].path[0] == 0) {
+            config_refuse_key(load, files[i].key, "is needed with %s", why);
+        } else {
+            check_folder(load, files[i].key, files[i].path);
+        }
+    }
+    const struct config_list *names = &config->signer_peer_names;
+    if (names->count == 0 || names->count > 32) {
+        config_refuse_key(load, "signer.peer_names", "needs 1 to 32 names with %s", why);
+    }
+    for (size_t i = 0; i < names->count; i++) {
+        if (names->at[i][0] == 0 || strlen(names->at[i]) > 255 || strchr(names->at[i], '*') != NULL) {
+            config_refuse_key(load, "signer.peer_names", "'%.80s' must be a whole name without '*'", names->at[i]);
+        }
+    }
+}
+
+static void check_signer(struct load *load, const struct config *config)
+{
+    if (config->signer_listen[0] != 0) {
+        check_listen(load, "signer.listen", config->signer_listen);
+        check_signer_tls(load, config, "signer.listen");
+    }
+    if (config->signer_address[0] != 0) {
+        check_listen(load, "signer.address", config->signer_address);
+        check_signer_tls(load, config, "signer.address");
+    }
+    if (config->signer_listen[0] != 0 && config->signer_address[0] != 0) {
+        config_refuse_key(load, "signer.address", "is given with signer.listen; a host has a signer or uses another's");
+    }
+}
+
 static void check_tenant(struct load *load, const char *key, const char *text)
 {
     struct tenant_id id;
@@ -170,6 +217,7 @@ void config_check(struct load *load)
     check_log(load, config);
     check_http(load, config);
     check_codesign(load, config);
+    check_signer(load, config);
     check_tenant(load, "bootstrap.tenant", config->first_tenant);
     check_tenant(load, "protocols.tsa.tenant_id", config->tsa_tenant);
     if (config->nats_allow_unsynced && config->nats_replicas < 3) {

@@ -207,3 +207,11 @@ void process_undumpable(void)
     struct rlimit none = { 0 };
     (void)setrlimit(RLIMIT_CORE, &none);
 }
+
+bool process_lock_memory(void)
+{
+    struct rlimit limit;
+    /* Under a limit the lock would hold now and make allocations fail later. */
+    bool unlimited = geteuid() == 0 || (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur == RLIM_INFINITY);
+    return unlimited && mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT) == 0;
+}

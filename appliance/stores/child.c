@@ -7,14 +7,16 @@
 #include <grp.h>
 #include <pwd.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define ENV_MAX   256
-#define ENTRY_MAX 8192
+#define ENV_MAX        256
+#define ENTRY_MAX      8192
+#define LISTENER_PLACE 3 /* where service managers put it */
 
 /* Our own settings reach every program of the appliance; nothing else of the caller's environment does, a bearer
  * token in SVC_TOKEN least of all. */
@@ -69,9 +71,21 @@ static bool env_has(const struct child_plan *plan, const char *name)
     return false;
 }
 
+/* The number of the child is known in the child only, where nothing allocates: room for it is left here. */
+static struct fault env_listener(struct child_plan *plan)
+{
+    TRY(env_add(plan, "LISTEN_FDS", "1"));
+    TRY(env_add(plan, "LISTEN_PID", "0000000000"));
+    plan->listen_pid = plan->env[plan->env_count - 1];
+    return OK;
+}
+
 static struct fault env_fill(struct child_plan *plan, const struct process_spec *spec)
 {
     TRY(mem_new(ENV_MAX + 1, sizeof(char *), (void *)&plan->env));
+    if (spec->listener > 0) {
+        TRY(env_listener(plan));
+    }
     for (size_t i = 0; i < COUNT_OF(ALWAYS); i++) {
         TRY(env_add(plan, ALWAYS[i], NULL));
     }
@@ -116,6 +130,7 @@ void child_plan_clear(struct child_plan *plan)
         mem_free(plan->env[i]);
     }
     plan->env_count = 0;
+    plan->listen_pid = NULL;
     mem_free(TAKE(plan->env));
 }
 
@@ -170,9 +185,18 @@ static bool limits_set(void)
            prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
 }
 
+/* A wish: without the right to grant it, the program goes on with what the machine allows. */
+static void allow_locked_memory(void)
+{
+    (void)setrlimit(RLIMIT_MEMLOCK, &(struct rlimit){ RLIM_INFINITY, RLIM_INFINITY });
+}
+
 static enum child_step prepare(const struct child_plan *plan)
 {
     signals_reset();
+    if (plan->spec != NULL && plan->spec->locks_memory) {
+        allow_locked_memory();
+    }
     (void)umask(077);
     if (chdir("/") != 0 || !limits_set()) {
         return CHILD_STEP_LIMITS;
@@ -193,6 +217,23 @@ static bool stdio_set(const struct child_plan *plan)
     return plan->output < 0 || plan->spec->answer_only || dup2(output, STDERR_FILENO) >= 0;
 }
 
+/* The listener moves to its place, and the way back to the parent out of it. Gives the first descriptor that is not
+ * handed on, or -1. */
+static int hand_over(const struct child_plan *plan, int *report)
+{
+    if (plan->spec->listener <= 0) {
+        return LISTENER_PLACE;
+    }
+    (void)snprintf(plan->listen_pid, sizeof("LISTEN_PID=0000000000"), "LISTEN_PID=%d", (int)getpid());
+    if (*report == LISTENER_PLACE) {
+        *report = fcntl(*report, F_DUPFD_CLOEXEC, LISTENER_PLACE + 1);
+    }
+    /* Onto itself a descriptor would keep its close-on-exec flag. */
+    int moved = plan->spec->listener == LISTENER_PLACE ? fcntl(LISTENER_PLACE, F_SETFD, 0)
+                                                       : dup2(plan->spec->listener, LISTENER_PLACE);
+    return moved < 0 || *report < 0 ? -1 : LISTENER_PLACE + 1;
+}
+
 struct child_failure child_replace(const struct child_plan *plan)
 {
     enum child_step step = prepare(plan);
@@ -207,9 +248,10 @@ struct child_failure child_replace(const struct child_plan *plan)
 void child_become(const struct child_plan *plan, pid_t parent)
 {
     enum child_step step = CHILD_STEP_NONE;
+    int report = plan->report, beyond = -1;
     errno = 0;
     (void)setsid();
-    if (!stdio_set(plan)) {
+    if (!stdio_set(plan) || (beyond = hand_over(plan, &report)) < 0) {
         step = CHILD_STEP_STDIO;
     }
     if (step == CHILD_STEP_NONE) {
@@ -223,12 +265,12 @@ void child_become(const struct child_plan *plan, pid_t parent)
         }
     }
     if (step == CHILD_STEP_NONE) {
-        (void)close_range(3, ~0U, CLOSE_RANGE_CLOEXEC); /* the report's end among them: exec closes it */
+        (void)close_range((unsigned)beyond, ~0U, CLOSE_RANGE_CLOEXEC); /* the report's end among them */
         (void)execve(plan->spec->argv[0], (char *const *)plan->spec->argv, plan->env);
         step = CHILD_STEP_EXEC;
     }
     struct child_failure failure = { .step = step, .error = errno };
-    ssize_t put = write(plan->report, &failure, sizeof(failure));
+    ssize_t put = write(report, &failure, sizeof(failure));
     _exit(put == (ssize_t)sizeof(failure) ? 127 : 126);
 }
 

@@ -24,6 +24,7 @@ struct child_plan {
     const struct process_spec *spec;
     char **env; /* owned, with its strings */
     size_t env_count;
+    char *listen_pid; /* among them: the child writes its number in; NULL = none */
     bool change_user;
     uid_t uid;
     gid_t gid;

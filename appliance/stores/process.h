@@ -1,8 +1,8 @@
 /*
  * Other programs as children: started by fork and exec with nothing of ours but what is named here. A child runs as
  * its own user with no further groups and no way to gain privileges, in its own session, with an empty signal mask,
- * a clean environment, descriptors 0 (from /dev/null), 1 and 2 only, no core dumps, and a signal that it gets when we
- * die. Meant for a program without threads.
+ * a clean environment, descriptors 0 (from /dev/null), 1 and 2 only (and a listener where one is handed over), no core
+ * dumps, and a signal that it gets when we die. Meant for a program without threads.
  *
  *     CLEANUP(buf_free) struct buf said = BUF_INIT(4096);
  *     const char *const argv[] = { "/usr/bin/true", NULL };
@@ -20,6 +20,9 @@ struct process_spec {
     const char *const *env;  /* NULL-terminated "NAME=value" beyond the clean environment; NULL = none */
     const char *user;        /* NULL = as we are */
     int death_signal;        /* what the child gets when we die; 0 = SIGKILL */
+    int listener;            /* a listening socket that it gets as descriptor 3, told by LISTEN_FDS and LISTEN_PID as
+                                service managers do; 0 = none */
+    bool locks_memory;       /* it may lock all of its memory, where we may allow that */
     bool answer_only;        /* only stdout goes to the output of process_run; stderr stays ours */
 };
 

@@ -12,6 +12,7 @@
 #include "appliance/supervisor/gate.h"
 #include "appliance/supervisor/listener_cert.h"
 #include "appliance/supervisor/prepare.h"
+#include "appliance/supervisor/signer_door.h"
 #include "appliance/supervisor/units.h"
 
 #include <stdio.h>
@@ -29,7 +30,7 @@
 
 /* What a start holds, in the order of taking. */
 struct session {
-    const struct appliance *appliance;
+    struct appliance *appliance;
     struct children *children;
     int lock;
     enum exit_code refused; /* what a program that ran to its end refused with */
@@ -78,12 +79,20 @@ static struct fault prepare_stores(struct op *op, struct session *session)
     return nats_embedded(config) ? nats_init(op, config) : OK;
 }
 
+static bool signer_is_here(const struct config *config)
+{
+    return config->signer_address[0] == 0;
+}
+
 static struct fault prepare_rest(struct op *op, struct session *session)
 {
     const struct config *config = session->appliance->config;
     TRY(prepare_ports(op, config));
     TRY(prepare_stores(op, session));
-    TRY(softhsm_embedded(config) ? softhsm_init(op, config) : softhsm_check_external(op, config));
+    if (signer_is_here(config)) {
+        TRY(softhsm_embedded(config) ? softhsm_init(op, config) : softhsm_check_external(op, config));
+        TRY(signer_door_new(op, config, &session->appliance->door));
+    }
     TRY(prepare_api_dir(op, config));
     return listener_cert_ensure(op, config);
 }
@@ -176,7 +185,11 @@ static struct fault start_all(struct session *session)
     TRY(step(session, "preparing", PREPARE_LIMIT_MS, prepare_rest));
     TRY(start_stores(session));
     TRY(step(session, "migrating the database", MIGRATE_LIMIT_MS, migrate));
-    TRY(bring_up(session, unit_signer()));
+    if (session->appliance->door != NULL) {
+        TRY(bring_up(session, unit_signer()));
+    } else {
+        log_write(INFO, "signer_elsewhere", LOG_TEXT("address", session->appliance->config->signer_address));
+    }
     TRY(bring_up(session, unit_api()));
     if (bootstrap_applies(session->appliance->config)) {
         TRY(first_tokens(session));
@@ -221,6 +234,7 @@ static enum exit_code session_close(struct session *session, struct fault ended)
     process_set_interrupt(-1);
     children_drain(session->children);
     children_free(TAKE(session->children));
+    signer_door_free(TAKE(session->appliance->door));
     fd_closep(&session->lock);
     log_write(INFO, "appliance_stopped");
     if (refused != 0) {
@@ -234,7 +248,8 @@ static enum exit_code session_close(struct session *session, struct fault ended)
 
 enum exit_code appliance_run(const struct appliance *appliance)
 {
-    struct session session = { .appliance = appliance };
+    struct appliance running = *appliance;
+    struct session session = { .appliance = &running };
     enum exit_code opened = session_open(&session);
     if (opened != EXIT_FINE) {
         return opened;
@@ -256,7 +271,8 @@ static struct fault rebuild_all(struct session *session)
 
 enum exit_code appliance_rebuild(const struct appliance *appliance)
 {
-    struct session session = { .appliance = appliance };
+    struct appliance running = *appliance;
+    struct session session = { .appliance = &running };
     enum exit_code opened = session_open(&session);
     if (opened != EXIT_FINE) {
         return opened;

@@ -11,9 +11,12 @@
 /* Exit codes of every program of the appliance. */
 enum exit_code { EXIT_FINE = 0, EXIT_FAILED = 1, EXIT_REFUSED = 2, EXIT_GATE = 3 };
 
+struct signer_door;
+
 struct appliance {
     const struct config *config;
-    const char *config_path; /* absolute */
+    const char *config_path;  /* absolute */
+    struct signer_door *door; /* NULL: no svc-signer of this host */
 };
 
 /* Runs until a stop signal and drains. Says why on stderr, in one line, when it refuses or fails. */

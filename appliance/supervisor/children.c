@@ -136,7 +136,7 @@ static void reap(struct children *children)
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
         for (size_t i = 0; i < children->count; i++) {
             if (children->units[i].pid == pid) {
-                unit_ended(&children->units[i], status);
+                unit_ended(&children->units[i], children->appliance, status);
                 changed = true;
             }
         }
@@ -157,6 +157,7 @@ static void do_what_is_due(struct children *children)
         if (unit->state == UNIT_STARTING && unit->next <= now) {
             unit_probe(unit, children->appliance);
         }
+        unit_tell_away(unit, children->appliance, clock_mono());
     }
 }
 
@@ -166,7 +167,8 @@ static int ms_to_next(const struct children *children, int max_ms)
     for (size_t i = 0; i < children->count; i++) {
         enum unit_state state = children->units[i].state;
         if (state == UNIT_WAITING || state == UNIT_STARTING) {
-            int left = clock_ms_left(children->units[i].next);
+            mono_ns due = unit_away_due(&children->units[i]), next = children->units[i].next;
+            int left = clock_ms_left(due < next ? due : next);
             wait = left < wait ? left : wait;
         }
     }

@@ -19,11 +19,21 @@
 
 struct appliance; /* what start and probe are given (appliance.h) */
 
+/* For callers of a unit, who would rather wait a moment than be turned away. */
+enum unit_presence {
+    UNIT_PRESENT, /* it is ready */
+    UNIT_LATE,    /* not ready for UNIT_PATIENCE, though it runs */
+    UNIT_ABSENT,  /* the same, and there is none; or its start failed */
+};
+#define UNIT_PATIENCE_S 3
+
 struct unit_row {
     const char *name; /* "signer": also the stem of its counter in state.json */
     /* NULL: it runs elsewhere, and is only asked. */
     struct fault (*start)(struct op *op, const struct appliance *appliance, pid_t *ret_pid);
     struct fault (*probe)(struct op *op, const struct appliance *appliance); /* OK = ready; short, bounded by op */
+    /* NULL, or told of each change. */
+    void (*presence)(const struct appliance *appliance, enum unit_presence presence);
     int stop_signal, force_signal;
     int stop_ms; /* from stop_signal to force_signal */
 };

@@ -48,8 +48,7 @@ struct fault prepare_run_dir(struct op *op, const struct config *config)
         mode_t mode;
     } folders[] = {
         { "postgres", POSTGRES_USER, USER_API, 0750 },
-        /* set-group-id, so that the socket belongs to svc-api's group: connecting needs write permission on it. */
-        { "signer", SOFTHSM_USER, USER_API, 02750 },
+        { "signer", USER_API, NULL, 0700 }, /* whose socket the supervisor makes: signer_door.h */
     };
     struct fault made = file_make_dirs(config->run_dir, 0755);
     if (FAULTED(made)) {
@@ -78,6 +77,7 @@ struct fault prepare_ports(struct op *op, const struct config *config)
         { "http.listen", config->http_listen },
         { "http.plain_listen", config->http_plain_listen },
         { "http.probe_listen", config->http_probe_listen },
+        { "signer.listen", config->signer_listen },
     };
     for (size_t i = 0; i < COUNT_OF(listeners); i++) {
         if (listeners[i].address[0] != '\0') {

@@ -43,12 +43,41 @@ static void wait_for_start(struct unit *unit)
     }
 }
 
+/* ---- presence ---- */
+
+static void tell(struct unit *unit, const struct appliance *appliance, enum unit_presence presence)
+{
+    unit->told_away = presence != UNIT_PRESENT;
+    if (unit->row->presence != NULL) {
+        unit->row->presence(appliance, presence);
+    }
+}
+
+mono_ns unit_away_due(const struct unit *unit)
+{
+    bool away = unit->state == UNIT_WAITING || unit->state == UNIT_STARTING;
+    return away && !unit->told_away && unit->row->presence != NULL ? unit->away_since + UNIT_PATIENCE_S * NS_PER_S
+                                                                   : INT64_MAX;
+}
+
+void unit_tell_away(struct unit *unit, const struct appliance *appliance, mono_ns now)
+{
+    if (unit_away_due(unit) <= now) {
+        log_write(WARN, "away", LOG_TEXT("unit", unit->row->name),
+                  LOG_INT("seconds", (now - unit->away_since) / NS_PER_S));
+        tell(unit, appliance, unit->pid != 0 ? UNIT_LATE : UNIT_ABSENT);
+    }
+}
+
+/* ---- life ---- */
+
 void unit_start(struct unit *unit, const struct appliance *appliance)
 {
     unit->started = clock_mono();
     unit->next = unit->started;
     unit->next_complaint = unit->started + COMPLAIN_NS;
     unit->state = UNIT_STARTING;
+    unit->away_since = unit->away_since != 0 ? unit->away_since : unit->started;
     if (unit->row->start == NULL) {
         return;
     }
@@ -91,6 +120,7 @@ void unit_probe(struct unit *unit, const struct appliance *appliance)
     }
     unit->state = UNIT_READY;
     unit->was_ready = true;
+    tell(unit, appliance, UNIT_PRESENT);
     log_write(INFO, "ready", LOG_TEXT("unit", unit->row->name),
               LOG_INT("after_ms", (clock_mono() - unit->started) / NS_PER_MS));
 }
@@ -113,13 +143,18 @@ static bool is_refusal(struct unit *unit, int code)
     return code == EXIT_GATE || unit->refusals >= REFUSALS_MAX;
 }
 
-void unit_ended(struct unit *unit, int status)
+void unit_ended(struct unit *unit, const struct appliance *appliance, int status)
 {
     int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    bool was_starting = unit->state == UNIT_STARTING;
     unit->pid = 0;
+    unit->away_since = was_starting ? unit->away_since : clock_mono();
     tell_end(unit, status);
     if (unit->state == UNIT_STOPPED) {
         return;
+    }
+    if (was_starting) { /* the next start may fare no better: whoever waits shall know now */
+        tell(unit, appliance, UNIT_ABSENT);
     }
     if (!unit->was_ready && is_refusal(unit, code)) {
         unit->refused = code;

@@ -22,6 +22,8 @@ struct unit {
     bool was_ready;
     mono_ns started, next; /* next: start (WAITING) or probe (STARTING) */
     mono_ns next_complaint;
+    mono_ns away_since; /* not ready since then */
+    bool told_away;     /* row->presence knows */
 };
 
 /* How long to wait before the start after the `step`-th quick death: doubling, bounded, with jitter from `random`. */
@@ -29,6 +31,10 @@ int64_t unit_backoff_ns(unsigned step, uint32_t random);
 void unit_start(struct unit *unit, const struct appliance *appliance);
 void unit_probe(struct unit *unit, const struct appliance *appliance);
 /* After waitpid. */
-void unit_ended(struct unit *unit, int status);
+void unit_ended(struct unit *unit, const struct appliance *appliance, int status);
+/* Tells row->presence when it is due. */
+void unit_tell_away(struct unit *unit, const struct appliance *appliance, mono_ns now);
+/* When unit_tell_away will have something to tell; INT64_MAX = it has none. */
+mono_ns unit_away_due(const struct unit *unit);
 
 #endif

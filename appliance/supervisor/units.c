@@ -7,6 +7,7 @@
 #include "appliance/stores/process.h"
 #include "appliance/stores/softhsm.h"
 #include "appliance/supervisor/http.h"
+#include "appliance/supervisor/signer_door.h"
 
 #include <signal.h>
 #include <string.h>
@@ -89,16 +90,26 @@ static struct fault start_signer(struct op *op, const struct appliance *applianc
         TRY(softhsm_environment(op, appliance->config, &env[0]));
     }
     TRY(unit_argv(op, appliance, "svc-signer", NULL, &argv));
-    return process_spawn(op, &(struct process_spec){ .argv = argv, .env = env, .user = SOFTHSM_USER }, ret_pid);
+    signer_door_ask_anew(appliance->door);
+    return process_spawn(
+        op,
+        &(struct process_spec){
+            .argv = argv, .env = env, .user = SOFTHSM_USER, .listener = signer_door_listener(appliance->door) },
+        ret_pid);
 }
 
 static struct fault probe_signer(struct op *op, const struct appliance *appliance)
 {
-    CLEANUP(fd_closep) int fd = -1;
-    if (FAULTED(port_connect_unix(op, appliance->config->signer_socket, &fd))) {
-        return op_fail(op, FAULT(SIGNER_UNAVAILABLE), "svc-signer does not accept connections yet");
+    return signer_door_ask(op, appliance->door);
+}
+
+static void tell_door(const struct appliance *appliance, enum unit_presence presence)
+{
+    if (presence == UNIT_PRESENT) {
+        signer_door_open(appliance->door);
+    } else {
+        signer_door_shut(appliance->door, presence == UNIT_LATE);
     }
-    return OK;
 }
 
 static struct fault start_api(struct op *op, const struct appliance *appliance, pid_t *ret_pid)
@@ -126,6 +137,7 @@ const struct unit_row *unit_signer(void)
     static const struct unit_row row = { .name = "signer",
                                          .start = start_signer,
                                          .probe = probe_signer,
+                                         .presence = tell_door,
                                          .stop_signal = SIGTERM,
                                          .force_signal = SIGKILL,
                                          .stop_ms = 10000 };

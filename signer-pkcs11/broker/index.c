@@ -69,6 +69,34 @@ void index_put(struct index *index, const uint8_t id[16], uint32_t place)
     index->used++;
 }
 
+/* Those behind it that were driven from their own places by it move up. */
+static void take_out(struct index *index, size_t hole)
+{
+    uint64_t *slots = index->slots;
+    size_t mask = index->size - 1;
+    for (size_t at = (hole + 1) & mask; slots[at] != 0; at = (at + 1) & mask) {
+        size_t home = (size_t)(slots[at] >> 32) & mask;
+        if (((at - home) & mask) >= ((at - hole) & mask)) {
+            slots[hole] = slots[at];
+            hole = at;
+        }
+    }
+    slots[hole] = 0;
+    index->used--;
+}
+
+void index_forget(struct index *index, size_t from, size_t count, bool (*gone)(const void *arg, uint32_t place),
+                  const void *arg)
+{
+    for (size_t at = from; at < from + count && at < index->size;) {
+        if (index->slots[at] != 0 && gone(arg, (uint32_t)index->slots[at])) {
+            take_out(index, at);
+        } else {
+            at++;
+        }
+    }
+}
+
 size_t index_find(const struct index *index, const uint8_t id[16], uint32_t out[INDEX_CANDIDATES_MAX])
 {
     size_t count = 0;

@@ -21,6 +21,10 @@ void index_clear(struct index *index);        /* idempotent */
 struct fault index_reserve(struct index *index, size_t more);
 /* Room must have been reserved, so that what is on disk is never unknown here. `place` is not 0. */
 void index_put(struct index *index, const uint8_t id[16], uint32_t place);
+/* Takes out what is `gone`, among the `count` slots from `from` on (and what moves there). A sweep over all slots with
+ * steps of any size finds all, as long as `size` stays the same; what is put or found meanwhile does no harm. */
+void index_forget(struct index *index, size_t from, size_t count, bool (*gone)(const void *arg, uint32_t place),
+                  const void *arg);
 /* Places whose hash is that of `id`, newest included; more than INDEX_CANDIDATES_MAX by chance: practically never. */
 size_t index_find(const struct index *index, const uint8_t id[16], uint32_t out[INDEX_CANDIDATES_MAX]);
 

@@ -3,6 +3,7 @@
 #include "appliance/base/file.h"
 
 #include <fcntl.h>
+#include <stdio.h>
 #include <unistd.h>
 
 static uint8_t nibble(char digit)
@@ -23,76 +24,111 @@ static struct fault id_bytes(const struct uuid *op_id, uint8_t out[JOURNAL_ID_LE
     return OK;
 }
 
-static size_t flight_of(const struct journal *journal, const uint8_t op_id[JOURNAL_ID_LEN])
+static struct journal_flight flight_of(const uint8_t op_id[JOURNAL_ID_LEN])
 {
+    struct journal_flight flight;
+    memcpy(flight.half, op_id, sizeof(flight.half));
+    return flight;
+}
+
+/* Its position, or flight_count. */
+static size_t flight_find(const struct journal *journal, const uint8_t op_id[JOURNAL_ID_LEN])
+{
+    const struct journal_flight wanted = flight_of(op_id), *flights = journal->flights;
     size_t i = 0;
-    while (i < journal->flight_count && memcmp(journal->flights[i], op_id, JOURNAL_ID_LEN) != 0) {
+    while (i < journal->flight_count &&
+           (flights[i].half[0] != wanted.half[0] || flights[i].half[1] != wanted.half[1])) {
         i++;
     }
     return i;
 }
 
-void journal_land_locked(struct journal *journal, const uint8_t op_id[JOURNAL_ID_LEN], struct journal_parked **woken)
+void journal_land_locked(struct journal *journal, const uint8_t op_id[JOURNAL_ID_LEN])
 {
-    size_t i = flight_of(journal, op_id);
+    size_t i = flight_find(journal, op_id);
     BUG_IF(i == journal->flight_count);
-    journal->flight_count--;
-    memmove(journal->flights[i], journal->flights[journal->flight_count], JOURNAL_ID_LEN);
-    for (struct journal_parked **link = &journal->parked; *link != NULL;) {
-        struct journal_parked *parked = *link;
-        if (memcmp(parked->op_id, op_id, JOURNAL_ID_LEN) != 0) {
-            link = &parked->next;
+    journal->flights[i] = journal->flights[--journal->flight_count];
+    for (struct journal_waiter **link = &journal->waiters; *link != NULL;) {
+        struct journal_waiter *waiter = *link;
+        if (memcmp(waiter->op_id, op_id, JOURNAL_ID_LEN) != 0) {
+            link = &waiter->next;
             continue;
         }
-        *link = parked->next;
-        parked->next = *woken;
-        *woken = parked;
+        *link = waiter->next;
+        futex_set_and_wake(&waiter->woken, 1);
     }
 }
 
-void journal_wake(struct journal_parked *woken)
+/* The lock is given back meanwhile. */
+static struct fault wait_for_id_locked(struct op *op, struct journal *journal, const uint8_t op_id[JOURNAL_ID_LEN])
 {
-    while (woken != NULL) {
-        struct journal_parked *next = woken->next;
-        woken->wake(woken);
-        woken = next;
-    }
-}
-
-/* Takes the id, or parks the caller behind who has it. */
-static struct fault claim_locked(struct op *op, struct journal *journal, const uint8_t op_id[JOURNAL_ID_LEN],
-                                 struct journal_parked *parked, bool *ret_parked)
-{
-    *ret_parked = flight_of(journal, op_id) < journal->flight_count;
-    if (*ret_parked) {
-        memcpy(parked->op_id, op_id, JOURNAL_ID_LEN);
-        parked->next = journal->parked;
-        journal->parked = parked;
+    struct journal_waiter waiter = { .next = journal->waiters, .op_id = op_id };
+    journal->waiters = &waiter;
+    journal_unlock(journal);
+    (void)futex_wait_while(&waiter.woken, 0, op->deadline);
+    journal_lock(journal);
+    if (atomic_load(&waiter.woken) != 0) {
         return OK;
     }
-    if (journal->broken) {
-        return op_fail(op, FAULT(SIGNER_JOURNAL), JOURNAL_BROKEN_TEXT);
+    struct journal_waiter **link = &journal->waiters;
+    while (*link != &waiter) {
+        link = &(*link)->next;
+    }
+    *link = waiter.next;
+    return op_fail(op, FAULT(SATURATED), "the same operation is being signed at the moment: repeat it later");
+}
+
+static struct fault refuse(struct op *op, struct journal_trouble trouble)
+{
+    char text[TROUBLE_TEXT_MAX];
+    journal_trouble_text(trouble, text, sizeof(text));
+    return op_fail(op, FAULT(SIGNER_JOURNAL), "%s", text);
+}
+
+/* Where the record of an id may be. */
+struct places {
+    uint32_t number[INDEX_CANDIDATES_MAX];
+    size_t offset[INDEX_CANDIDATES_MAX];
+    size_t count;
+};
+
+static void find_locked(const struct journal *journal, const uint8_t op_id[JOURNAL_ID_LEN], struct places *places)
+{
+    uint32_t found[INDEX_CANDIDATES_MAX];
+    size_t count = index_find(&journal->index, op_id, found);
+    places->count = 0;
+    for (size_t i = 0; i < count; i++) {
+        uint32_t number = place_number(journal->current, found[i]);
+        if (number >= journal->first) { /* else forgotten, and still to be swept out */
+            places->number[places->count] = number;
+            places->offset[places->count++] = place_offset(found[i]);
+        }
+    }
+}
+
+/* Takes the id. */
+static struct fault claim_locked(struct op *op, struct journal *journal, const uint8_t op_id[JOURNAL_ID_LEN],
+                                 struct places *ret_places)
+{
+    while (flight_find(journal, op_id) < journal->flight_count) {
+        TRY(wait_for_id_locked(op, journal, op_id));
+    }
+    if (journal->blocked.kind == TROUBLE_SYNC) {
+        return refuse(op, journal->blocked);
     }
     if (journal->flight_count == FLIGHTS_MAX) {
-        return op_fail(op, FAULT(SIGNER_JOURNAL), "too many operations wait for the signer's journal: repeat later");
+        return op_fail(op, FAULT(SATURATED), "too many operations wait for the signer's journal: repeat it later");
     }
-    memcpy(journal->flights[journal->flight_count++], op_id, JOURNAL_ID_LEN);
+    journal->flights[journal->flight_count++] = flight_of(op_id);
+    find_locked(journal, op_id, ret_places);
     return OK;
 }
 
-/* The file's number from the 10 bits that a place keeps: numbers of present files differ in them. */
-static uint32_t number_of(uint32_t current, uint32_t place)
-{
-    uint32_t low = place >> 22;
-    return current - (current - low) % SEGMENTS_MAX;
-}
-
-static struct fault read_record(const struct journal *journal, uint32_t current, uint32_t place,
+static struct fault read_record(const struct journal *journal, uint32_t number, size_t offset,
                                 uint8_t bytes[RECORD_SIZE_MAX], struct record *ret_record)
 {
-    uint32_t number = number_of(current, place);
-    size_t offset = (size_t)(place & 0x3fffff) * RECORD_ALIGN, size = 0;
     char name[SEGMENT_NAME_MAX];
+    size_t size = 0;
     segment_name(number, name);
     CLEANUP(fd_closep) int fd = openat(journal->folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     REQUIRE(fd >= 0, SIGNER_JOURNAL);
@@ -101,29 +137,34 @@ static struct fault read_record(const struct journal *journal, uint32_t current,
     return OK;
 }
 
+static bool forgotten_meanwhile(struct journal *journal, uint32_t number)
+{
+    journal_lock(journal);
+    bool forgotten = number < journal->first;
+    journal_unlock(journal);
+    return forgotten;
+}
+
 /* What is on disk under the id, if anything. The id is claimed, so nobody adds to it meanwhile. */
-static struct fault look_up(struct op *op, struct journal *journal, const struct journal_entry *entry,
+static struct fault look_up(struct op *op, const struct journal_entry *entry, const struct places *places,
                             struct buf *signature, bool *ret_found)
 {
-    uint32_t places[INDEX_CANDIDATES_MAX];
-    journal_lock(journal);
-    size_t count = index_find(&journal->index, entry->op_id, places);
-    journal_unlock(journal);
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < places->count; i++) {
         uint8_t bytes[RECORD_SIZE_MAX];
         struct record record = { 0 };
-        if (FAULTED(read_record(journal, atomic_load(&journal->current), places[i], bytes, &record))) {
+        if (FAULTED(read_record(entry->journal, places->number[i], places->offset[i], bytes, &record))) {
+            if (forgotten_meanwhile(entry->journal, places->number[i])) {
+                continue;
+            }
             return op_fail(op, FAULT(SIGNER_JOURNAL),
-                           "the journal's record of this operation cannot be read: check "
-                           "the signer's disk");
+                           "the journal's record of this operation cannot be read: check the signer's disk");
         }
         if (memcmp(record.op_id, entry->op_id, JOURNAL_ID_LEN) != 0) {
             continue;
         }
         if (memcmp(record.request.at, entry->request.at, SHA256_LEN) != 0) {
             return op_fail(op, FAULT(SIGNER_OP_MISMATCH),
-                           "this operation id was used to sign something else: use "
-                           "another id");
+                           "this operation id was used to sign something else: use another id");
         }
         *ret_found = true;
         return buf_put(signature, record.signature);
@@ -133,23 +174,29 @@ static struct fault look_up(struct op *op, struct journal *journal, const struct
 }
 
 struct fault journal_enter(struct op *op, struct journal *journal, const struct uuid *op_id,
-                           const struct sha256 *request, struct journal_parked *parked, struct journal_entry *ret_entry,
-                           struct buf *signature, enum journal_outcome *ret_outcome)
+                           const struct sha256 *request, struct journal_entry *ret_entry, struct buf *signature,
+                           bool *ret_replayed)
 {
     CLEANUP(journal_leave) struct journal_entry entry = { .request = *request };
-    bool is_parked = false, found = false;
+    struct places places;
+    bool found = false;
     TRY(id_bytes(op_id, entry.op_id));
     journal_lock(journal);
-    struct fault fault = claim_locked(op, journal, entry.op_id, parked, &is_parked);
+    struct fault fault = claim_locked(op, journal, entry.op_id, &places);
+    bool blocked = journal->blocked.kind != TROUBLE_NONE;
     journal_unlock(journal);
     TRY(fault);
-    if (is_parked) {
-        *ret_outcome = JOURNAL_PARKED; /* and may be awake already: nothing of the caller is touched from here on */
-        return OK;
-    }
     entry.journal = journal;
-    TRY(look_up(op, journal, &entry, signature, &found));
-    *ret_outcome = found ? JOURNAL_REPLAYED : JOURNAL_NEW;
+    if (places.count > 0) {
+        TRY(look_up(op, &entry, &places, signature, &found));
+    }
+    if (blocked && !found) { /* the token need not sign what cannot be kept */
+        struct journal_trouble trouble = journal_trouble(journal);
+        if (trouble.kind != TROUBLE_NONE) {
+            return refuse(op, trouble);
+        }
+    }
+    *ret_replayed = found;
     if (!found) {
         *ret_entry = entry;
         entry.journal = NULL;
@@ -157,33 +204,24 @@ struct fault journal_enter(struct op *op, struct journal *journal, const struct 
     return OK;
 }
 
-void journal_submit(struct journal_entry *entry, struct span signature, struct journal_write *write)
+struct fault journal_commit(struct op *op, struct journal_entry *entry, struct span signature)
 {
-    struct journal *journal = TAKE(entry->journal);
+    struct journal *journal = entry->journal;
     BUG_IF(journal == NULL || signature.len > SIGNATURE_MAX);
-    memcpy(write->op_id, entry->op_id, sizeof(write->op_id));
-    memcpy(write->signature, signature.at, signature.len);
-    write->request = entry->request;
-    write->len = signature.len;
-    write->next = NULL;
-    journal_lock(journal);
-    BUG_IF(journal->stopping);
-    *journal->waiting_end = write;
-    journal->waiting_end = &write->next;
-    journal_write_unlock(journal);
+    struct journal_write write = { .entry = entry, .signature = signature };
+    struct journal_trouble trouble = journal_write(journal, &write);
+    entry->journal = NULL;
+    return trouble.kind != TROUBLE_NONE ? refuse(op, trouble) : OK;
 }
 
 void journal_leave(struct journal_entry *entry)
 {
     struct journal *journal = TAKE(entry->journal);
-    struct journal_parked *woken = NULL;
-    if (journal == NULL) {
-        return;
+    if (journal != NULL) {
+        journal_lock(journal);
+        journal_land_locked(journal, entry->op_id);
+        journal_unlock(journal);
     }
-    journal_lock(journal);
-    journal_land_locked(journal, entry->op_id, &woken);
-    journal_unlock(journal);
-    journal_wake(woken);
 }
 
 uint64_t journal_bytes(struct journal *journal)
@@ -194,10 +232,11 @@ uint64_t journal_bytes(struct journal *journal)
     return bytes;
 }
 
-bool journal_usable(struct journal *journal)
+bool journal_usable(struct journal *journal, char *why, size_t why_size)
 {
-    journal_lock(journal);
-    bool usable = !journal->broken;
-    journal_unlock(journal);
-    return usable;
+    struct journal_trouble trouble = journal_trouble(journal);
+    if (trouble.kind != TROUBLE_NONE && why != NULL) {
+        journal_trouble_text(trouble, why, why_size);
+    }
+    return trouble.kind == TROUBLE_NONE;
 }

@@ -3,100 +3,17 @@
 #include "appliance/base/alloc.h"
 #include "appliance/base/file.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#define ENCODED_MAX (FLIGHTS_MAX * RECORD_SIZE_MAX)
+#define MARK_AT_CLOSE_MS ((uint64_t)60 * 1000) /* the age that need not be marked */
 
 /* All that opening needs to know beside the journal itself. */
 struct opening {
     struct journal *journal;
-    const char *folder;
-    struct buf *why;
-    uint32_t numbers[SEGMENTS_MAX];
-    size_t count;
-    uint64_t cut;
+    struct journal_folder folder;
 };
-
-static struct fault refuse(const struct opening *opening, uint32_t number, const char *what, uint64_t offset)
-{
-    char name[SEGMENT_NAME_MAX];
-    segment_name(number, name);
-    if (opening->why != NULL) {
-        IGNORE(buf_printf(opening->why, "%s/%s: %s at offset %llu: restore the file from a copy", opening->folder, name,
-                          what, (unsigned long long)offset));
-    }
-    return FAULT(SIGNER_JOURNAL);
-}
-
-static struct fault refuse_folder(const struct opening *opening, const char *what)
-{
-    char reason[64];
-    if (opening->why != NULL) {
-        IGNORE(
-            buf_printf(opening->why, "%s: %s (%s)", opening->folder, what, strerror_r(errno, reason, sizeof(reason))));
-    }
-    return FAULT(SIGNER_JOURNAL);
-}
-
-/* ---- the folder ---- */
-
-static struct fault open_folder(struct opening *opening)
-{
-    if (mkdir(opening->folder, 0700) != 0 && errno != EEXIST) {
-        return refuse_folder(opening, "the journal's folder cannot be made");
-    }
-    int fd = open(opening->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) {
-        return refuse_folder(opening, "the journal's folder cannot be opened");
-    }
-    opening->journal->folder = fd;
-    opening->journal->writer.folder = fd;
-    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-        return refuse_folder(opening, "another signer uses this journal");
-    }
-    return OK;
-}
-
-static void closedirp(DIR **dir)
-{
-    if (*dir != NULL) {
-        (void)closedir(*dir);
-    }
-}
-
-static struct fault list_files(struct opening *opening)
-{
-    CLEANUP(closedirp) DIR *dir = opendir(opening->folder);
-    if (dir == NULL) {
-        return refuse_folder(opening, "the journal's folder cannot be read");
-    }
-    for (const struct dirent *entry = readdir(dir); entry != NULL; entry = readdir(dir)) {
-        uint32_t number = 0;
-        if (strlen(entry->d_name) < 8 || !segment_number(entry->d_name, &number)) {
-            continue; /* the PIN file lives here too */
-        }
-        if (opening->count == SEGMENTS_MAX) {
-            errno = EMFILE;
-            return refuse_folder(opening, "the journal has more files than it can use: move the oldest away");
-        }
-        size_t at = opening->count++; /* in order; the folder mostly is already */
-        for (; at > 0 && opening->numbers[at - 1] > number; at--) {
-            opening->numbers[at] = opening->numbers[at - 1];
-        }
-        opening->numbers[at] = number;
-    }
-    for (size_t i = 1; i < opening->count; i++) {
-        if (opening->numbers[i] != opening->numbers[i - 1] + 1) {
-            return refuse(opening, opening->numbers[i - 1] + 1, "the file is missing", 0);
-        }
-    }
-    return OK;
-}
 
 /* ---- the files ---- */
 
@@ -108,68 +25,63 @@ static struct fault remember(void *arg, uint32_t number, size_t offset, const st
     return OK;
 }
 
-static struct fault read_file(const struct opening *opening, uint32_t number, struct buf *bytes)
+static void know_file(void *arg, uint32_t number, const struct segment_scan *scan)
 {
-    char name[SEGMENT_NAME_MAX];
-    segment_name(number, name);
-    CLEANUP(fd_closep) int fd = openat(opening->journal->folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    struct stat status;
-    if (fd < 0 || fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
-        return refuse_folder(opening, "a file of the journal cannot be opened");
+    struct journal *journal = arg;
+    if (scan->end == 0) {
+        return; /* only begun, and will be again */
     }
-    if (status.st_size < 0 || (uint64_t)status.st_size > bytes->max) {
-        return refuse(opening, number, "the file is too large", bytes->max);
-    }
-    uint8_t *at = NULL;
-    buf_clear(bytes);
-    TRY(buf_reserve(bytes, (size_t)status.st_size, &at));
-    for (size_t have = 0; have < bytes->len;) {
-        ssize_t got = pread(fd, at + have, bytes->len - have, (off_t)have);
-        if (got == 0 || (got < 0 && errno != EINTR)) {
-            return refuse(opening, number, "the file cannot be read", have);
-        }
-        have += got > 0 ? (size_t)got : 0;
+    journal->files[number % SEGMENTS_MAX].begun_ms = scan->header.begun.age_ms;
+    journal->files[number % SEGMENTS_MAX].end = scan->end;
+    journal->bytes += scan->end;
+    journal->current = number;
+    journal->in_newest = scan->signatures;
+    journal->begun_ms = scan->header.begun.age_ms;
+    journal->marked_ms = scan->last.age_ms;
+}
+
+/* Where the next record goes: behind the last one, or into a new file. */
+static struct fault find_end(struct opening *opening, const struct journal_scan *scan)
+{
+    struct journal *journal = opening->journal;
+    size_t end = journal->current > 0 ? journal->files[journal->current % SEGMENTS_MAX].end : 0;
+    journal->writer.number = journal->current;
+    journal->writer.end = end;
+    journal->begin_next = journal->current == 0 || scan->last.end == 0 || scan->last.header.version == 1;
+    journal->marked = !journal->begin_next && scan->last.marked;
+    if (scan->last.end > 0 && FAULTED(segment_resume(&journal->writer, journal->current, end))) {
+        errno = journal->writer.error;
+        return journal_folder_refuse(&opening->folder, "the journal cannot be continued");
     }
     return OK;
 }
 
-static struct fault load_file(struct opening *opening, size_t which, struct buf *bytes)
+static struct fault load_files(struct opening *opening, uint64_t *ret_cut)
 {
     struct journal *journal = opening->journal;
-    uint32_t number = opening->numbers[which];
-    bool last = which + 1 == opening->count;
-    struct segment_scan scan = { 0 };
-    TRY(read_file(opening, number, bytes));
-    TRY(segment_read(buf_span(bytes), number, remember, journal, &scan));
-    if (scan.damaged || (!last && scan.end != bytes->len)) {
-        return refuse(opening, number, "the journal is damaged", scan.end);
-    }
-    journal->bytes += scan.end == 0 ? SEGMENT_HEADER : scan.end;
-    if (!last) {
-        return OK;
-    }
-    opening->cut = bytes->len - scan.end;
-    journal->marked = scan.marked;
-    struct fault fault =
-        scan.end == 0 ? segment_begin(&journal->writer, number) : segment_resume(&journal->writer, number, scan.end);
-    return FAULTED(fault) ? refuse_folder(opening, "the journal cannot be continued") : OK;
+    const struct journal_folder *folder = &opening->folder;
+    struct journal_scan scan = { .visit = remember, .file = know_file, .arg = journal };
+    TRY(journal_folder_list(&opening->folder));
+    journal->first = journal->on_disk = folder->count == 0 ? 1 : folder->numbers[0];
+    journal->current = journal->first - 1;
+    TRY(journal_scan(&opening->folder, &scan));
+    journal->age_at_open_ms = scan.age_ms;
+    *ret_cut = scan.torn;
+    return find_end(opening, &scan);
 }
 
-static struct fault load_files(struct opening *opening)
+/* From here on what stands before is certain, whatever happens to it. A disk that is full must not keep us from reading
+ * what is there. */
+static struct fault first_mark(struct opening *opening)
 {
-    struct journal *journal = opening->journal;
-    CLEANUP(buf_free) struct buf bytes = BUF_INIT(SEGMENT_BYTES + ENCODED_MAX);
-    for (size_t i = 0; i < opening->count; i++) {
-        TRY(load_file(opening, i, &bytes));
+    struct journal_trouble trouble = { TROUBLE_NONE, 0 };
+    if (!opening->journal->marked) {
+        trouble = journal_mark(opening->journal);
     }
-    if (opening->count == 0 && FAULTED(segment_begin(&journal->writer, 1))) {
-        return refuse_folder(opening, "the journal cannot be begun");
-    }
-    journal->first = opening->count == 0 ? 1 : opening->numbers[0];
-    journal->bytes += opening->count == 0 ? SEGMENT_HEADER : 0;
-    atomic_store(&journal->current, journal->writer.number);
-    /* From here on what stands before is certain, whatever happens to it. */
-    return FAULTED(journal_mark(journal)) ? refuse_folder(opening, "the journal cannot be written") : OK;
+    bool goes_on = trouble.kind == TROUBLE_NONE || trouble.kind == TROUBLE_FILES ||
+                   (trouble.kind == TROUBLE_WRITE && journal_lacks_space(trouble));
+    errno = trouble.error;
+    return goes_on ? OK : journal_folder_refuse(&opening->folder, "the journal cannot be written");
 }
 
 /* ---- the object ---- */
@@ -179,63 +91,82 @@ static void journal_free(struct journal *journal)
     if (journal == NULL) {
         return;
     }
-    BUG_IF(journal->flight_count != 0 || journal->parked != NULL || journal->waiting != NULL || journal->runs);
+    BUG_IF(journal->flight_count != 0 || journal->waiters != NULL || journal->waiting != NULL || journal->writing);
     fd_close(journal->writer.fd);
     fd_close(journal->folder);
     buf_free(&journal->encoded);
     index_clear(&journal->index);
-    (void)pthread_cond_destroy(&journal->work);
     (void)pthread_mutex_destroy(&journal->lock);
     mem_free(journal);
 }
 DEFINE_FREEP(struct journal, journal_free)
 
-static struct fault journal_new(size_t segment_bytes, struct journal **ret_journal)
+static struct fault journal_new(size_t segment_bytes, int64_t retention_ns, struct journal **ret_journal)
 {
     CLEANUP(journal_freep) struct journal *journal = NULL;
+    uint8_t *room = NULL; /* all that the buffer will ever need */
     TRY(mem_new(1, sizeof(*journal), &journal));
     journal->folder = -1;
     journal->writer.folder = -1;
     journal->writer.fd = -1;
     journal->writer.limit = segment_bytes;
-    journal->encoded = (struct buf)BUF_INIT(ENCODED_MAX);
+    journal->encoded = (struct buf)BUF_INIT(BATCH_BYTES);
     journal->waiting_end = &journal->waiting;
-    BUG_IF(pthread_mutex_init(&journal->lock, NULL) != 0 || pthread_cond_init(&journal->work, NULL) != 0);
+    journal->opened = clock_mono();
+    journal->retention_ms = (uint64_t)(retention_ns / NS_PER_MS);
+    BUG_IF(pthread_mutex_init(&journal->lock, NULL) != 0);
+    TRY(buf_reserve(&journal->encoded, BATCH_BYTES, &room));
     TRY(index_init(&journal->index));
     *ret_journal = TAKE(journal);
     return OK;
 }
 
-struct fault journal_open_sized(const char *folder, size_t segment_bytes, struct buf *why, uint64_t *ret_cut,
-                                struct journal **ret_journal)
+static struct fault open_folder(struct opening *opening)
 {
-    BUG_IF(segment_bytes > SEGMENT_BYTES);
+    struct journal_folder *folder = &opening->folder;
+    if (mkdir(folder->path, 0700) != 0 && errno != EEXIST) {
+        return journal_folder_refuse(folder, "the journal's folder cannot be made");
+    }
+    TRY(journal_folder_open(folder, LOCK_EX, &opening->journal->folder));
+    opening->journal->writer.folder = folder->fd;
+    return OK;
+}
+
+struct fault journal_open_sized(const char *folder, int64_t retention_ns, size_t segment_bytes, struct buf *why,
+                                uint64_t *ret_cut, struct journal **ret_journal)
+{
+    BUG_IF(segment_bytes > SEGMENT_BYTES || retention_ns < JOURNAL_RETENTION_MIN);
     CLEANUP(journal_freep) struct journal *journal = NULL;
     CLEANUP(mem_freep) struct opening *opening = NULL;
+    uint64_t cut = 0;
     TRY(mem_new(1, sizeof(*opening), &opening));
-    TRY(journal_new(segment_bytes, &journal));
+    TRY(journal_new(segment_bytes, retention_ns, &journal));
     opening->journal = journal;
-    opening->folder = folder;
-    opening->why = why;
+    opening->folder.path = folder;
+    opening->folder.why = why;
     TRY(open_folder(opening));
-    TRY(list_files(opening));
-    TRY(load_files(opening));
-    TRY(journal_thread_start(journal));
-    *ret_cut = opening->cut;
+    TRY(load_files(opening, &cut));
+    TRY(first_mark(opening));
+    TRY(journal_keeper_start(journal));
+    *ret_cut = cut;
     *ret_journal = TAKE(journal);
     return OK;
 }
 
-struct fault journal_open(const char *folder, struct buf *why, uint64_t *ret_cut, struct journal **ret_journal)
+struct fault journal_open(const char *folder, int64_t retention_ns, struct buf *why, uint64_t *ret_cut,
+                          struct journal **ret_journal)
 {
-    return journal_open_sized(folder, SEGMENT_BYTES, why, ret_cut, ret_journal);
+    return journal_open_sized(folder, retention_ns, SEGMENT_BYTES, why, ret_cut, ret_journal);
 }
 
 void journal_close(struct journal *journal)
 {
-    if (journal != NULL) {
-        journal_thread_stop(journal);
-        IGNORE(journal_mark(journal)); /* without it, only damage to the very end would be taken for a torn tail */
-        journal_free(journal);
+    if (journal == NULL) {
+        return;
     }
+    journal_keeper_stop(journal);
+    if (!journal->marked || journal_now(journal).age_ms - journal->marked_ms >= MARK_AT_CLOSE_MS) {
+        (void)journal_mark(journal); /* without it, only damage to the very end would be taken for a torn tail */
+    }
+    journal_free(journal);
 }

@@ -3,6 +3,7 @@
 
 #include "appliance/base/failpoint.h"
 #include "appliance/base/secret.h"
+#include "signer-pkcs11/broker/journal_check.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 
 static const char usage[] =
     "usage: svc-signer --config FILE\n"
+    "       svc-signer --check-journal FOLDER [--json]\n"
     "       svc-signer --help | --version\n"
     "\n"
     "Opens the PKCS#11 token of the configuration and answers svc-api on signer.socket until SIGTERM. It holds no "
@@ -17,8 +19,19 @@ static const char usage[] =
     "socket, starts no program, and writes below signer.journal and the token's folder only. The PIN is read from\n"
     "token.pin_file (mode 0600).\n"
     "\n"
+    "--check-journal reads a journal that no signer has open, changes nothing, and says what is in it and whether it\n"
+    "is damaged: exit code 0 or 1.\n"
+    "\n"
     "exit code: 0 stopped as asked, 1 failed while running, 2 arguments or configuration refused,\n"
     "           3 the power-on self-test refused\n";
+
+static int check_journal(const char *folder, enum check_form form)
+{
+    CLEANUP(buf_free) struct buf report = BUF_INIT(16384);
+    bool fine = journal_check(folder, form, &report);
+    bool told = fwrite(report.at, 1, report.len, stdout) == report.len;
+    return fine && told ? 0 : 1;
+}
 
 int main(int argc, char **argv)
 {
@@ -29,6 +42,10 @@ int main(int argc, char **argv)
         code = fputs(usage, stdout) >= 0 ? 0 : 1;
     } else if (argc == 2 && strcmp(argv[1], "--version") == 0) {
         code = puts("svc-signer " SVC_VERSION) >= 0 ? 0 : 1;
+    } else if (argc == 3 && strcmp(argv[1], "--check-journal") == 0) {
+        code = check_journal(argv[2], CHECK_TEXT);
+    } else if (argc == 4 && strcmp(argv[1], "--check-journal") == 0 && strcmp(argv[3], "--json") == 0) {
+        code = check_journal(argv[2], CHECK_JSON);
     } else if (argc == 3 && strcmp(argv[1], "--config") == 0) {
         code = signer_run(argv[2]);
     } else {

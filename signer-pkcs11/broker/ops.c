@@ -63,12 +63,23 @@ static const struct row {
     enum way way;
     struct fault (*handler)(struct connection *connection, struct token_session *session);
 } rows[WIRE_OP_COUNT] = {
-#define op_health                        NULL /* the dispatcher's: it never waits for a worker */
+#define op_health                        NULL /* answered without a token */
 #define OP_ROW(sym, kinds, way, handler) [WIRE_##sym] = { WAY_##way, handler },
 #include "signer-pkcs11/broker/ops.def"
 #undef OP_ROW
 #undef op_health
 };
+
+static struct fault with_session(struct connection *c, struct token *token)
+{
+    struct token_session *session = NULL;
+    TRY(token_session_take(c->op, token, &session));
+    connection_holds(c, session);
+    struct fault fault = rows[c->request.op].handler(c, session);
+    connection_holds(c, NULL);
+    token_session_put(session);
+    return fault;
+}
 
 /* ---- through the journal ---- */
 
@@ -80,63 +91,36 @@ static struct fault request_hash(const struct wire_request *request, struct sha2
     const uint8_t numbers[] = { (uint8_t)strlen(key->tenant.text), (uint8_t)key->purpose, (uint8_t)request->scheme,
                                 (uint8_t)request->hash };
     const struct span parts[] = { span_of(domain, sizeof(domain)), SPAN_ARRAY(numbers), span_text(key->tenant.text),
-                                  span_text(key->id.text), request->digest };
+                                  span_text(key->id.text), request->digest, span_text(key->token.text) };
     return sha256_of_parts(parts, COUNT_OF(parts), ret_hash);
 }
 
-#define OWNER_OF(pointer, member) ((struct connection *)((char *)(pointer) - offsetof(struct connection, member)))
-
-/* On whatever thread wrote it. */
-static void on_disk(struct journal_write *write, struct fault fault, const char *why)
-{
-    struct connection *connection = OWNER_OF(write, write);
-    if (FAULTED(fault)) {
-        fault = op_fail(connection->op, fault, "%s", why);
-    }
-    connection_answer(connection, fault, &connection->broker->journal_frame);
-}
-
-/* Whoever had the id is done with it: from the start again. */
-static void unparked(struct journal_parked *parked)
-{
-    struct connection *connection = OWNER_OF(parked, parked);
-    struct fault fault = workers_ask(connection->broker, connection);
-    if (FAULTED(fault)) {
-        CLEANUP(buf_free) struct buf frame = BUF_INIT(FRAME_HEADER + FRAME_MAX);
-        connection_answer(connection, fault, &frame);
-    }
-}
-
-static struct fault in_journal(struct connection *c, struct token_session *session, bool *ret_later)
+static struct fault in_journal(struct connection *c, struct token *token)
 {
     CLEANUP(journal_leave) struct journal_entry entry = { 0 };
     struct sha256 hash;
-    enum journal_outcome outcome = JOURNAL_NEW;
-    c->write.done = on_disk;
-    c->parked.wake = unparked;
+    bool replayed = false;
     TRY(request_hash(&c->request, &hash));
-    TRY(journal_enter(c->op, c->broker->parts.journal, &c->request.op_id, &hash, &c->parked, &entry, &c->result,
-                      &outcome));
-    *ret_later = outcome == JOURNAL_PARKED;
-    if (outcome != JOURNAL_NEW) {
+    TRY(journal_enter(c->op, c->broker->parts.journal, &c->request.op_id, &hash, &entry, &c->result, &replayed));
+    if (replayed) {
         return OK;
     }
     FAILPOINT("signer.before_c_sign");
-    TRY(rows[c->request.op].handler(c, session));
+    TRY(with_session(c, token));
     FAILPOINT("signer.after_c_sign");
-    *ret_later = true;
-    journal_submit(&entry, buf_span(&c->result), &c->write);
-    return OK;
+    return journal_commit(c->op, &entry, buf_span(&c->result));
 }
 
-struct fault connection_run(struct connection *connection, struct token_session *session, bool *ret_later)
+struct fault connection_run(struct connection *c)
 {
-    const struct row *row = &rows[connection->request.op];
-    *ret_later = false;
-    connection->algorithm = KEY_ALGORITHM_NONE;
-    buf_clear(&connection->result);
-    if (row->way == WAY_JOURNAL && connection->request.op_id.text[0] != 0) {
-        return in_journal(connection, session, ret_later);
+    struct token *token = tokens_find(c->broker->parts.tokens, &c->request.key.token);
+    c->algorithm = KEY_ALGORITHM_NONE;
+    buf_clear(&c->result);
+    if (token == NULL) {
+        return op_fail(c->op, FAULT(KEY_NOT_FOUND), "the signer has no token named '%s'", c->request.key.token.text);
     }
-    return row->handler(connection, session);
+    if (rows[c->request.op].way == WAY_JOURNAL && c->request.op_id.text[0] != 0) {
+        return in_journal(c, token);
+    }
+    return with_session(c, token);
 }

@@ -10,7 +10,7 @@
 #include <sys/types.h>
 
 /* Who asks, as bits: the peer's uid decides (SO_PEERCRED), never what it says. */
-enum { ASKER_API = 1, ASKER_SUP = 2 };
+enum { ASKER_NOBODY = 0, ASKER_API = 1, ASKER_SUP = 2 };
 
 /* The uids of this machine, looked up once, before the sandbox. */
 struct askers {

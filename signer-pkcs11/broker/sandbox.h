@@ -8,8 +8,8 @@
  * would try (execve, ptrace, module loading ...) ends the process. No socket is made, no process is made, and memory
  * does not become executable.
  *
- * Modules of other makers bring libraries that need more; profile MODULE lets them make sockets, map code and read
- * everywhere, and write below /dev /run /tmp /var.
+ * Modules of other makers bring libraries that need more; profile MODULE lets them make sockets (local and IP), map
+ * code that is not writable, and read everywhere, and write below /dev /run /tmp /var.
  */
 #ifndef SIGNER_BROKER_SANDBOX_H
 #define SIGNER_BROKER_SANDBOX_H
@@ -23,8 +23,9 @@ struct sandbox_files {
     enum sandbox_profile profile;
     const char *journal;                /* read and write below */
     const char *token;                  /* the same; NULL = none */
-    const char *socket;                 /* sockets are made and removed below */
+    const char *socket;                 /* a socket may be removed below; NULL = none */
     const char *read[SANDBOX_READ_MAX]; /* read below, beside the system's folders; NULL-terminated unless full */
+    const char *const *more_read, *const *more_write; /* the same, and read and write below; NULL-terminated or NULL */
 };
 
 /* No new privileges, then Landlock. *ret_abi: its version, 0 = the kernel has none. INTERNAL, and `why` gets a line. */

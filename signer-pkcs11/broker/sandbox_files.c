@@ -61,6 +61,14 @@ static struct fault allow(const struct ruleset *rules, const char *path, uint64_
     return OK;
 }
 
+static struct fault allow_list(const struct ruleset *rules, const char *const *paths, uint64_t access)
+{
+    for (; paths != NULL && *paths != NULL; paths++) {
+        TRY(allow(rules, *paths, access));
+    }
+    return OK;
+}
+
 static struct fault allow_all(const struct ruleset *rules, const struct sandbox_files *files)
 {
     const uint64_t both = READING | CHANGING;
@@ -73,11 +81,13 @@ static struct fault allow_all(const struct ruleset *rules, const struct sandbox_
     for (size_t i = 0; files->profile == SANDBOX_MODULE && i < COUNT_OF(module_folders); i++) {
         TRY(allow(rules, module_folders[i], both));
     }
+    TRY(allow_list(rules, files->more_read, READING));
+    TRY(allow_list(rules, files->more_write, both));
     TRY(allow(rules, files->journal, both));
     if (files->token != NULL) {
         TRY(allow(rules, files->token, both));
     }
-    return allow(rules, files->socket, SOCKETS);
+    return files->socket != NULL ? allow(rules, files->socket, SOCKETS) : OK;
 }
 
 /* What a kernel of this ABI does not know must not be asked for. */
@@ -86,7 +96,9 @@ static struct landlock_ruleset_attr handled_by(int abi, enum sandbox_profile pro
     struct landlock_ruleset_attr attr = { .handled_access_fs = CHANGING | SOCKETS | NEVER };
     if (profile == SANDBOX_SOFTHSM) {
         attr.handled_access_fs |= READING;
+        attr.handled_access_fs |= abi >= 5 ? LANDLOCK_ACCESS_FS_IOCTL_DEV : 0;
         attr.handled_access_net = abi >= 4 ? LANDLOCK_ACCESS_NET_BIND_TCP | LANDLOCK_ACCESS_NET_CONNECT_TCP : 0;
+        attr.scoped = abi >= 6 ? LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | LANDLOCK_SCOPE_SIGNAL : 0;
     }
     if (abi < 3) {
         attr.handled_access_fs &= ~(uint64_t)LANDLOCK_ACCESS_FS_TRUNCATE;

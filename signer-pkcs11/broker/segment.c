@@ -1,22 +1,16 @@
 #include "signer-pkcs11/broker/segment.h"
 
-#include "appliance/base/file.h"
 #include "signer-pkcs11/broker/crc32c.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
-#include <unistd.h>
 
-static const char file_magic[16] = { 's', 'v', 'c', '-', 's', 'i', 'g', 'n', 'e', 'r', '-', 'j', 'r', 'n', 'l', '1' };
+static const char magic_v1[16] = { 's', 'v', 'c', '-', 's', 'i', 'g', 'n', 'e', 'r', '-', 'j', 'r', 'n', 'l', '1' };
+static const char magic_v2[16] = { 's', 'v', 'c', '-', 's', 'i', 'g', 'n', 'e', 'r', '-', 'j', 'r', 'n', 'l', '2' };
 #define RECORD_MAGIC 0x53564a52u /* "SVJR" */
 #define CRC_AT       ((size_t)8)
 #define COVERED_AT   ((size_t)12)
-
-static size_t aligned(size_t size)
-{
-    return (size + RECORD_ALIGN - 1) / RECORD_ALIGN * RECORD_ALIGN;
-}
+#define TIME_LEN     ((size_t)16)
+#define HEADER_CRC   (SEGMENT_HEADER - 4)
 
 static void put_u32(uint8_t *at, uint32_t value)
 {
@@ -24,6 +18,35 @@ static void put_u32(uint8_t *at, uint32_t value)
         at[i] = (uint8_t)(value >> (24 - 8 * i));
     }
 }
+
+static void put_u64(uint8_t *at, uint64_t value)
+{
+    put_u32(at, (uint32_t)(value >> 32));
+    put_u32(at + 4, (uint32_t)value);
+}
+
+static uint32_t get_u32(const uint8_t *at)
+{
+    return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | (uint32_t)at[3];
+}
+
+static uint64_t get_u64(const uint8_t *at)
+{
+    return (uint64_t)get_u32(at) << 32 | get_u32(at + 4);
+}
+
+static void time_put(uint8_t *at, struct segment_time time)
+{
+    put_u64(at, time.age_ms);
+    put_u64(at + 8, (uint64_t)time.wall);
+}
+
+static struct segment_time time_get(const uint8_t *at)
+{
+    return (struct segment_time){ .age_ms = get_u64(at), .wall = (utc_us)get_u64(at + 8) };
+}
+
+/* ---- records ---- */
 
 /* Place and content: a record that was copied to another place is none. */
 static uint32_t record_crc(struct span record, uint32_t number, size_t offset)
@@ -37,58 +60,54 @@ static uint32_t record_crc(struct span record, uint32_t number, size_t offset)
 
 struct fault record_put(struct buf *out, uint32_t number, size_t offset, const struct record *record)
 {
-    static const uint8_t zeros[RECORD_ALIGN];
-    BUG_IF(record->signature.len > SIGNATURE_MAX || offset % RECORD_ALIGN != 0 || record->synced % RECORD_ALIGN != 0);
-    size_t start = out->len, size = RECORD_FIXED + record->signature.len;
-    TRY(buf_u32(out, RECORD_MAGIC));
-    TRY(buf_u16(out, (uint16_t)record->kind));
-    TRY(buf_u16(out, (uint16_t)size));
-    TRY(buf_u32(out, 0));
-    TRY(buf_u32(out, (uint32_t)(record->synced / RECORD_ALIGN)));
-    TRY(buf_put(out, SPAN_ARRAY(record->op_id)));
-    TRY(buf_put(out, SPAN_ARRAY(record->request.at)));
-    TRY(buf_put(out, record->signature));
-    put_u32(out->at + start + CRC_AT, record_crc(span_of(out->at + start, size), number, offset));
-    return buf_put(out, span_of(zeros, aligned(size) - size));
-}
-
-static struct fault record_parse(struct span rest, struct record *ret_record, uint32_t *ret_crc, size_t *ret_size)
-{
-    struct reader reader = { rest };
-    struct span op_id, request;
-    uint32_t magic = 0, synced = 0;
-    uint16_t kind = 0, size = 0;
-    TRY(reader_u32(&reader, &magic));
-    TRY(reader_u16(&reader, &kind));
-    TRY(reader_u16(&reader, &size));
-    TRY(reader_u32(&reader, ret_crc));
-    TRY(reader_u32(&reader, &synced));
-    TRY(reader_bytes(&reader, RECORD_ID_LEN, &op_id));
-    TRY(reader_bytes(&reader, SHA256_LEN, &request));
-    REQUIRE(magic == RECORD_MAGIC && (kind == RECORD_SIGNATURE || kind == RECORD_MARK), BAD_ARGUMENT);
-    REQUIRE(size >= RECORD_FIXED && size <= RECORD_FIXED + SIGNATURE_MAX, BAD_ARGUMENT);
-    TRY(reader_bytes(&reader, size - RECORD_FIXED, &ret_record->signature));
-    ret_record->kind = (enum record_kind)kind;
-    ret_record->synced = (size_t)synced * RECORD_ALIGN;
-    memcpy(ret_record->op_id, op_id.at, op_id.len);
-    memcpy(ret_record->request.at, request.at, request.len);
-    *ret_size = size;
+    bool mark = record->kind == RECORD_MARK;
+    BUG_IF(record->signature.len > SIGNATURE_MAX || offset % RECORD_ALIGN != 0 || record->synced % RECORD_ALIGN != 0 ||
+           (mark && record->signature.len != 0));
+    size_t content = mark ? TIME_LEN : record->signature.len, size = RECORD_FIXED + content;
+    uint8_t *at = NULL;
+    TRY(buf_reserve(out, record_size(content), &at));
+    put_u32(at, RECORD_MAGIC);
+    put_u32(at + 4, (uint32_t)record->kind << 16 | (uint32_t)size);
+    put_u32(at + 12, (uint32_t)(record->synced / RECORD_ALIGN));
+    memcpy(at + 16, record->op_id, RECORD_ID_LEN);
+    memcpy(at + 32, record->request.at, SHA256_LEN);
+    if (mark) {
+        time_put(at + RECORD_FIXED, record->time);
+    } else if (content > 0) {
+        memcpy(at + RECORD_FIXED, record->signature.at, content);
+    }
+    memset(at + size, 0, record_size(content) - size);
+    put_u32(at + CRC_AT, record_crc(span_of(at, size), number, offset));
     return OK;
 }
 
 bool record_get(struct span rest, uint32_t number, size_t offset, struct record *ret_record, size_t *ret_size)
 {
-    struct record record;
-    uint32_t crc = 0;
-    size_t size = 0;
-    if (FAULTED(record_parse(rest, &record, &crc, &size)) || aligned(size) > rest.len ||
-        record_crc(span_of(rest.at, size), number, offset) != crc) {
+    const uint8_t *at = rest.at;
+    if (rest.len < RECORD_FIXED || get_u32(at) != RECORD_MAGIC) {
         return false;
     }
-    *ret_record = record;
-    *ret_size = aligned(size);
+    uint32_t kind = get_u32(at + 4) >> 16;
+    size_t size = get_u32(at + 4) & 0xffff, content = size - RECORD_FIXED;
+    bool known = kind == RECORD_SIGNATURE || (kind == RECORD_MARK && (content == 0 || content == TIME_LEN));
+    if (!known || size < RECORD_FIXED || content > SIGNATURE_MAX || record_size(content) > rest.len ||
+        record_crc(span_of(at, size), number, offset) != get_u32(at + CRC_AT)) {
+        return false;
+    }
+    bool mark = kind == RECORD_MARK;
+    *ret_record = (struct record){ .kind = (enum record_kind)kind,
+                                   .signature = span_of(at + RECORD_FIXED, mark ? 0 : content),
+                                   .synced = (size_t)get_u32(at + 12) * RECORD_ALIGN };
+    memcpy(ret_record->op_id, at + 16, RECORD_ID_LEN);
+    memcpy(ret_record->request.at, at + 32, SHA256_LEN);
+    if (mark && content == TIME_LEN) {
+        ret_record->time = time_get(at + RECORD_FIXED);
+    }
+    *ret_size = record_size(content);
     return true;
 }
+
+/* ---- files ---- */
 
 void segment_name(uint32_t number, char out[SEGMENT_NAME_MAX])
 {
@@ -110,12 +129,37 @@ bool segment_number(const char *name, uint32_t *ret_number)
     return strcmp(name, again) == 0 && number > 0;
 }
 
-static void header_make(uint32_t number, uint8_t out[SEGMENT_HEADER])
+void segment_header_put(const struct segment_header *header, uint8_t out[SEGMENT_HEADER])
 {
     memset(out, 0, SEGMENT_HEADER);
-    memcpy(out, file_magic, sizeof(file_magic));
-    put_u32(out + 16, number);
-    put_u32(out + 20, crc32c(0, span_of(out, 20)));
+    memcpy(out, magic_v2, sizeof(magic_v2));
+    put_u32(out + 16, header->number);
+    put_u32(out + 20, (uint32_t)(header->previous_end / RECORD_ALIGN));
+    time_put(out + 24, header->begun);
+    put_u32(out + HEADER_CRC, crc32c(0, span_of(out, HEADER_CRC)));
+}
+
+static bool all_zeros(struct span bytes)
+{
+    return bytes.len == 0 || (bytes.at[0] == 0 && memcmp(bytes.at, bytes.at + 1, bytes.len - 1) == 0);
+}
+
+bool segment_header_get(struct span bytes, uint32_t number, struct segment_header *ret_header)
+{
+    const uint8_t *at = bytes.at;
+    if (bytes.len < SEGMENT_HEADER || get_u32(at + 16) != number) {
+        return false;
+    }
+    if (memcmp(at, magic_v1, sizeof(magic_v1)) == 0) {
+        *ret_header = (struct segment_header){ .version = 1, .number = number };
+        return get_u32(at + 20) == crc32c(0, span_of(at, 20)) && all_zeros(span_of(at + 24, SEGMENT_HEADER - 24));
+    }
+    *ret_header = (struct segment_header){ .version = 2,
+                                           .number = number,
+                                           .previous_end = (size_t)get_u32(at + 20) * RECORD_ALIGN,
+                                           .begun = time_get(at + 24) };
+    return memcmp(at, magic_v2, sizeof(magic_v2)) == 0 &&
+           get_u32(at + HEADER_CRC) == crc32c(0, span_of(at, HEADER_CRC));
 }
 
 /* Is there a record behind `bad` that was written when `bad` was on disk for certain? */
@@ -131,18 +175,26 @@ static bool proves_loss(struct span bytes, uint32_t number, size_t bad)
     return false;
 }
 
+static void later(struct segment_time *time, struct segment_time other)
+{
+    time->age_ms = other.age_ms > time->age_ms ? other.age_ms : time->age_ms;
+    time->wall = other.wall > time->wall ? other.wall : time->wall;
+}
+
 struct fault segment_read(struct span bytes, uint32_t number, segment_visit visit, void *arg,
                           struct segment_scan *ret_scan)
 {
     struct segment_scan scan = { 0 };
-    uint8_t header[SEGMENT_HEADER];
-    header_make(number, header);
-    if (bytes.len < SEGMENT_HEADER || memcmp(bytes.at, header, SEGMENT_HEADER) != 0) {
-        scan.damaged = bytes.len > SEGMENT_HEADER; /* a header is on disk before the first record is written */
+    if (!segment_header_get(bytes, number, &scan.header)) {
+        /* The header is on disk before the first record is written: without one there is nothing but zeros. */
+        scan.damaged =
+            bytes.len > SEGMENT_HEADER && !all_zeros(span_of(bytes.at + SEGMENT_HEADER, bytes.len - SEGMENT_HEADER));
+        scan.clean = all_zeros(bytes);
         *ret_scan = scan;
         return OK;
     }
     scan.end = SEGMENT_HEADER;
+    scan.last = scan.header.begun;
     struct record record;
     for (size_t size = 0;; scan.end += size) {
         struct span rest = span_of(bytes.at + scan.end, bytes.len - scan.end);
@@ -150,73 +202,16 @@ struct fault segment_read(struct span bytes, uint32_t number, segment_visit visi
             break;
         }
         scan.marked = record.kind == RECORD_MARK;
-        if (record.kind == RECORD_SIGNATURE) {
-            TRY(visit(arg, number, scan.end, &record));
-        }
-    }
-    scan.damaged = proves_loss(bytes, number, scan.end);
-    *ret_scan = scan;
-    return OK;
-}
-
-static bool write_at(int fd, struct span bytes, size_t offset)
-{
-    while (bytes.len > 0) {
-        ssize_t put = pwrite(fd, bytes.at, bytes.len, (off_t)offset);
-        if (put < 0 && errno == EINTR) {
+        later(&scan.last, record.time);
+        if (scan.marked) {
+            scan.marks++;
             continue;
         }
-        if (put <= 0) {
-            return false;
-        }
-        offset += (size_t)put;
-        bytes = span_of(bytes.at + put, bytes.len - (size_t)put);
+        scan.signatures++;
+        TRY(visit(arg, number, scan.end, &record));
     }
-    return true;
-}
-
-struct fault segment_begin(struct segment_writer *writer, uint32_t number)
-{
-    char name[SEGMENT_NAME_MAX];
-    uint8_t header[SEGMENT_HEADER];
-    segment_name(number, name);
-    header_make(number, header);
-    CLEANUP(fd_closep) int fd = openat(writer->folder, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    REQUIRE(fd >= 0 && ftruncate(fd, 0) == 0, SIGNER_JOURNAL);
-    REQUIRE(write_at(fd, SPAN_ARRAY(header), 0) && fsync(fd) == 0 && fsync(writer->folder) == 0, SIGNER_JOURNAL);
-    fd_close(writer->fd);
-    writer->fd = fd;
-    fd = -1;
-    writer->number = number;
-    writer->end = SEGMENT_HEADER;
-    return OK;
-}
-
-struct fault segment_resume(struct segment_writer *writer, uint32_t number, size_t end)
-{
-    char name[SEGMENT_NAME_MAX];
-    segment_name(number, name);
-    CLEANUP(fd_closep) int fd = openat(writer->folder, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-    REQUIRE(fd >= 0 && ftruncate(fd, (off_t)end) == 0 && fsync(fd) == 0, SIGNER_JOURNAL);
-    writer->fd = fd;
-    fd = -1;
-    writer->number = number;
-    writer->end = end;
-    return OK;
-}
-
-struct fault segment_append(struct segment_writer *writer, struct span bytes)
-{
-    REQUIRE(!writer->broken, SIGNER_JOURNAL);
-    if (!write_at(writer->fd, bytes, writer->end)) {
-        /* Mostly a full disk: what did get in goes out again, and a later attempt may succeed. */
-        writer->broken = ftruncate(writer->fd, (off_t)writer->end) != 0;
-        return FAULT(SIGNER_JOURNAL);
-    }
-    if (fdatasync(writer->fd) != 0) {
-        writer->broken = true; /* the kernel may have dropped the pages: asking again would lie */
-        return FAULT(SIGNER_JOURNAL);
-    }
-    writer->end += bytes.len;
+    scan.clean = all_zeros(span_of(bytes.at + scan.end, bytes.len - scan.end));
+    scan.damaged = !scan.clean && proves_loss(bytes, number, scan.end);
+    *ret_scan = scan;
     return OK;
 }

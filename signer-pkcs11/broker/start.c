@@ -20,15 +20,17 @@ enum exit_code { EXIT_STOPPED = 0, EXIT_FAILED = 1, EXIT_REFUSED = 2, EXIT_SELF_
 
 struct signer {
     struct config *config;
-    struct secret *pin;
+    struct tokens_settings *settings;
     struct journal *journal;
-    struct token *token;
+    struct tokens *tokens;
     struct broker *broker;
     struct buf why; /* one line about what failed */
     char module[PATH_SIZE], module_folder[PATH_SIZE], token_folder[PATH_SIZE], softhsm_conf[PATH_SIZE];
     char socket_folder[PATH_SIZE], fips_folder[PATH_SIZE];
+    char tls_folders[3][PATH_SIZE]; /* of certificate, key and authorities, which are read again when they change */
     enum sandbox_profile profile;
-    int listener, signals;
+    struct listeners listeners;
+    int signals;
 };
 
 /* The failure's record and the exit code that goes with it. */
@@ -97,6 +99,9 @@ static struct fault find_places(struct signer *signer)
     REQUIRE(join(signer->fips_folder, config->data_dir, "/fips"), TOO_LARGE);
     folder_of(signer->module, signer->module_folder);
     folder_of(config->signer_socket, signer->socket_folder);
+    folder_of(config->signer_tls_certificate, signer->tls_folders[0]);
+    folder_of(config->signer_tls_key, signer->tls_folders[1]);
+    folder_of(config->signer_tls_ca, signer->tls_folders[2]);
     signer->profile = ends_with(signer->module, "/libsofthsm2.so") ? SANDBOX_SOFTHSM : SANDBOX_MODULE;
     if (signer->profile != SANDBOX_SOFTHSM) {
         return OK;
@@ -128,11 +133,8 @@ static enum exit_code load_config(struct signer *signer, const char *path)
         IGNORE(buf_text(&signer->why, "a path of the configuration is too long"));
         return give_up(signer, "configuration_refused", fault, EXIT_REFUSED);
     }
-    fault = secret_from_file(signer->config->token_pin_file, &signer->pin);
+    fault = tokens_settings_load(signer->config, SOFTHSM_MODULE, &signer->why, &signer->settings);
     if (FAULTED(fault)) {
-        IGNORE(buf_printf(&signer->why,
-                          "token.pin_file %s must be a regular file with the PIN, mode 0600, of this user",
-                          signer->config->token_pin_file));
         return give_up(signer, "pin_refused", fault, EXIT_REFUSED);
     }
     return EXIT_STOPPED;
@@ -140,17 +142,30 @@ static enum exit_code load_config(struct signer *signer, const char *path)
 
 /* ---- start ---- */
 
-static struct fault restrict_files(struct signer *signer)
+/* Beyond the system's own: what the module needs, and where a renewed certificate will stand. */
+static struct sandbox_files folders_needed(const struct signer *signer)
 {
-    int abi = 0;
-    const struct sandbox_files files = {
+    struct sandbox_files files = {
         .profile = signer->profile,
         .journal = signer->config->signer_journal,
         .token = signer->token_folder[0] != 0 ? signer->token_folder : NULL,
-        .socket = signer->socket_folder,
-        .read = { signer->fips_folder, signer->module_folder,
-                  signer->softhsm_conf[0] != 0 ? signer->softhsm_conf : NULL },
+        .socket = listeners_handed(&signer->listeners) ? NULL : signer->socket_folder,
+        .read = { signer->fips_folder, signer->module_folder },
     };
+    size_t count = 2;
+    for (size_t i = 0; signer->listeners.tls != NULL && i < COUNT_OF(signer->tls_folders); i++) {
+        files.read[count++] = signer->tls_folders[i];
+    }
+    if (signer->softhsm_conf[0] != 0) {
+        files.read[count] = signer->softhsm_conf;
+    }
+    return files;
+}
+
+static struct fault restrict_files(struct signer *signer)
+{
+    int abi = 0;
+    const struct sandbox_files files = folders_needed(signer);
     TRY(sandbox_files(&files, &signer->why, &abi));
     if (abi == 0) {
         log_write(WARN, "landlock_missing",
@@ -166,7 +181,8 @@ static struct fault restrict_files(struct signer *signer)
 static struct fault open_journal(struct signer *signer)
 {
     uint64_t cut = 0;
-    TRY(journal_open(signer->config->signer_journal, &signer->why, &cut, &signer->journal));
+    TRY(journal_open(signer->config->signer_journal, signer->config->signer_journal_retention, &signer->why, &cut,
+                     &signer->journal));
     if (cut > 0) {
         log_write(WARN, "journal_tail_cut", LOG_INT("bytes", cut));
     }
@@ -174,24 +190,34 @@ static struct fault open_journal(struct signer *signer)
     return OK;
 }
 
-static enum exit_code open_token(struct signer *signer)
+static enum exit_code test_token(struct signer *signer, struct token *token)
 {
-    struct fault fault = token_open(signer->config, signer->module, signer->pin, &signer->why, &signer->token);
-    if (FAULTED(fault)) {
-        return give_up(signer, "token_refused", fault, EXIT_FAILED);
-    }
     CLEANUP(buf_free) struct buf tested = BUF_INIT(256);
-    fault = post_run(signer->token, &signer->why, &tested);
+    struct fault fault = post_run(token, &signer->why, &tested);
     if (FAULTED(fault)) {
         return give_up(signer, "self_test_refused", fault, EXIT_SELF_TEST);
     }
     const char *names = "";
     IGNORE(buf_cstr(&tested, &names));
     struct token_status status = { 0 };
-    token_status(signer->token, &status);
+    token_status(token, &status);
     log_write(INFO, "token_open", LOG_TEXT("label", status.label), LOG_TEXT("model", status.model),
               LOG_TEXT("serial", status.serial), LOG_TEXT("self_tests", names));
     return EXIT_STOPPED;
+}
+
+static enum exit_code open_tokens(struct signer *signer)
+{
+    struct fault fault = tokens_open(signer->settings, &signer->why, &signer->tokens);
+    if (FAULTED(fault)) {
+        return give_up(signer, "token_refused", fault, EXIT_FAILED);
+    }
+    enum exit_code code = EXIT_STOPPED;
+    for (size_t i = 0; i < tokens_count(signer->tokens) && code == EXIT_STOPPED; i++) {
+        struct token_name name;
+        code = test_token(signer, tokens_at(signer->tokens, i, &name));
+    }
+    return code;
 }
 
 static struct fault signals_open(int *ret_fd)
@@ -217,13 +243,14 @@ static enum exit_code prepare(struct signer *signer)
         return give_up(signer, "fips_refused", fault, EXIT_SELF_TEST);
     }
     buf_clear(&signer->why);
-    fault = file_make_dirs(signer->socket_folder, 0750); /* the sandbox knows folders only that are there */
-    if (!FAULTED(fault)) {
-        fault = file_make_dirs(signer->config->signer_journal, 0700);
-    }
+    fault = file_make_dirs(signer->config->signer_journal, 0700); /* the sandbox knows folders only that are there */
     if (FAULTED(fault)) {
-        IGNORE(buf_printf(&signer->why, "cannot make %s or %s", signer->socket_folder, signer->config->signer_journal));
+        IGNORE(buf_printf(&signer->why, "cannot make %s", signer->config->signer_journal));
         return give_up(signer, "folders_refused", fault, EXIT_FAILED);
+    }
+    fault = listeners_open(signer->config, &signer->why, &signer->listeners);
+    if (FAULTED(fault)) {
+        return give_up(signer, "socket_refused", fault, EXIT_FAILED);
     }
     fault = restrict_files(signer);
     if (FAULTED(fault)) {
@@ -233,7 +260,7 @@ static enum exit_code prepare(struct signer *signer)
     if (FAULTED(fault)) {
         return give_up(signer, "journal_refused", fault, EXIT_FAILED);
     }
-    return open_token(signer);
+    return open_tokens(signer);
 }
 
 /* The door, and the last lock before it opens. */
@@ -242,14 +269,15 @@ static enum exit_code open_door(struct signer *signer, const struct askers *aske
     struct fips_posture posture;
     fips_posture(&posture);
     const struct broker_parts parts = { .config = signer->config,
-                                        .token = signer->token,
+                                        .tokens = signer->tokens,
                                         .journal = signer->journal,
+                                        .listeners = &signer->listeners,
                                         .askers = *askers,
                                         .fips_active = posture.module_active,
                                         .self_test_passed = true };
     struct fault fault = broker_new(&parts, &signer->broker);
     if (!FAULTED(fault)) {
-        fault = broker_listen(signer->config, &signer->why, &signer->listener);
+        fault = listeners_begin(&signer->listeners, &signer->why);
     }
     if (FAULTED(fault)) {
         return give_up(signer, "socket_refused", fault, EXIT_FAILED);
@@ -269,21 +297,22 @@ static enum exit_code open_door(struct signer *signer, const struct askers *aske
 /* In-flight requests first, then the journal; the token last, because a module may hang. */
 static enum exit_code stop(struct signer *signer, struct fault served)
 {
-    fd_close(signer->listener);
-    (void)unlink(signer->config->signer_socket); /* nobody shall wait for an answer from a name that is left over */
+    listeners_close(&signer->listeners,
+                    signer->config); /* nobody shall wait for an answer at a door that is left over */
     bool drained = broker_drain(signer->broker, clock_mono() + DRAIN_NS);
     log_write(INFO, "stopped", LOG_TEXT("drained", drained ? "yes" : "no"));
     if (drained && !FAULTED(served)) {
         broker_free(signer->broker);
+        listeners_free(&signer->listeners);
         journal_close(signer->journal);
-        token_close(signer->token);
+        tokens_close(signer->tokens);
     }
     return FAULTED(served) ? EXIT_FAILED : EXIT_STOPPED;
 }
 
 int signer_run(const char *config_path)
 {
-    static struct signer signer = { .why = BUF_INIT(1024), .listener = -1, .signals = -1 };
+    static struct signer signer = { .why = BUF_INIT(1024), .listeners = LISTENERS_NONE, .signals = -1 };
     struct askers askers;
     log_setup("svc-signer", LOG_LEVEL_INFO, LOG_FORMAT_JSON);
     askers_look_up(&askers);
@@ -295,7 +324,7 @@ int signer_run(const char *config_path)
         code = open_door(&signer, &askers);
     }
     if (code == EXIT_STOPPED) {
-        code = stop(&signer, broker_serve(signer.broker, signer.listener, signer.signals));
+        code = stop(&signer, broker_serve(signer.broker, signer.signals));
     }
     return (int)code; /* what is left open ends with the process, see main() */
 }

@@ -36,6 +36,7 @@ struct call {
     mono_ns deadline;
     struct wire_response response; /* borrows from its connection's arena */
     struct buf *result;            /* NULL: the answer must have none */
+    struct signer_health *health;  /* NULL: the same */
     bool sent;                     /* the signer may have seen it */
     bool repeated;                 /* it may have seen it twice */
     const char *broke;             /* where the last exchange ended, for the log */
@@ -63,17 +64,21 @@ static struct fault exchange(struct call *call, struct connection *taken)
     CLEANUP(pool_dropp) struct connection *connection = taken;
     struct span message;
     size_t sent = 0;
+    mono_ns begun = clock_mono();
     call->sent = false;
     call->request->id = ++connection->last_id;
     call->request->deadline_ms = deadline_to_send(call->deadline);
     buf_clear(&connection->frame);
     TRY(request_pack(call->op, call->request, &connection->frame));
-    struct fault fault = frame_send(connection->stream.fd, call->deadline, buf_span(&connection->frame), &sent);
+    struct fault fault = frame_send(&connection->stream, call->deadline, buf_span(&connection->frame), &sent);
     call->sent = sent > 0;
     if (FAULTED(fault)) {
         return broken(call, fault, "sending the request");
     }
-    fault = frame_read(&connection->stream, call->deadline, &message);
+    const struct frame_patience patience = { .first = call->deadline,
+                                             .rest = NS_PER_S * 5,
+                                             .awake = signer_pool_awake(connection) };
+    fault = frame_read(&connection->stream, &patience, &message);
     if (FAULTED(fault)) {
         return broken(call, fault, "waiting for the answer");
     }
@@ -83,16 +88,22 @@ static struct fault exchange(struct call *call, struct connection *taken)
         return broken(call, fault, "reading the answer");
     }
     bool asked_for = call->response.id == call->request->id && (call->result != NULL || call->response.result.len == 0);
-    if (!asked_for) {
+    bool told = FAULTED(call->response.fault) || (call->health != NULL) == (call->response.health != NULL);
+    if (!asked_for || !told) {
         return broken(call, FAULT(SIGNER_PROTOCOL), "matching the answer");
     }
     if (call->result != NULL && !FAULTED(call->response.fault)) {
         TRY(buf_put(call->result, call->response.result));
     }
+    if (call->response.health != NULL) {
+        *call->health = *call->response.health;
+        call->response.health = NULL;
+    }
     call->response.result = (struct span){ 0 };
     arena_clear(connection->arena);
     frame_done(&connection->stream);
     secret_wipe(connection->frame.at, connection->frame.len);
+    signer_pool_took(connection, clock_mono() - begun);
     signer_pool_put(TAKE(connection));
     return OK;
 }
@@ -156,29 +167,11 @@ static struct fault call_signer(struct call *call)
 
 /* ---- the operations ---- */
 
-static_assert(sizeof(((struct signer_health *)0)->cause) == sizeof(((struct wire_health *)0)->cause));
-
 struct fault signer_health(struct op *op, struct signer_client *client, struct signer_health *ret_health)
 {
     struct wire_request request = { .op = WIRE_HEALTH };
-    struct call call = { .op = op, .client = client, .request = &request };
-    TRY(call_signer(&call));
-    REQUIRE(call.response.has_health, SIGNER_PROTOCOL);
-    const struct wire_health *health = &call.response.health;
-    struct signer_health made = { .state = (enum signer_state)health->state,
-                                  .operations = health->operations,
-                                  .recoveries = health->recoveries,
-                                  .journal_bytes = health->journal_bytes,
-                                  .sessions = health->sessions,
-                                  .queue = health->queue,
-                                  .fips_active = health->fips_active,
-                                  .self_test_passed = health->self_test_passed };
-    memcpy(made.token_label, health->token_label, sizeof(made.token_label));
-    memcpy(made.token_model, health->token_model, sizeof(made.token_model));
-    memcpy(made.token_serial, health->token_serial, sizeof(made.token_serial));
-    memcpy(made.cause, health->cause, sizeof(made.cause));
-    *ret_health = made;
-    return OK;
+    struct call call = { .op = op, .client = client, .request = &request, .health = ret_health };
+    return call_signer(&call);
 }
 
 struct fault signer_generate(struct op *op, struct signer_client *client, const struct key_ref *key,

@@ -8,18 +8,9 @@
 
 #include "appliance/base/config.h"
 #include "appliance/base/op.h"
-#include "signer-pkcs11/protocol/key.h"
+#include "signer-pkcs11/protocol/health.h"
 
 struct signer_client;
-
-enum signer_state { SIGNER_OK, SIGNER_DEGRADED, SIGNER_DOWN };
-struct signer_health {
-    enum signer_state state;
-    char token_label[33], token_model[17], token_serial[17], cause[160];
-    uint64_t operations, recoveries, journal_bytes;
-    uint32_t sessions, queue;
-    bool fips_active, self_test_passed;
-};
 
 /* Does not connect yet. `config` is borrowed for the client's life. */
 struct fault signer_client_new(const struct config *config, struct signer_client **ret_client);

@@ -2,21 +2,27 @@
 
 #include "appliance/base/alloc.h"
 #include "appliance/base/file.h"
+#include "signer-pkcs11/client/dial.h"
+#include "signer-pkcs11/protocol/tls_stream.h"
 
 #include <errno.h>
 #include <pthread.h>
-#include <sys/socket.h>
-#include <sys/time.h>
-#include <sys/un.h>
+#include <stdatomic.h>
 #include <time.h>
+#include <unistd.h>
 
 struct pool {
-    const char *path;
+    struct dial *dial;
     unsigned limit;
     pthread_mutex_t lock; /* guards all below; never held over I/O */
     pthread_cond_t room;
     struct connection *idle;
-    unsigned count; /* idle and out */
+    unsigned count;   /* idle and out */
+    unsigned waiting; /* for a place */
+
+    unsigned processors;
+    atomic_uint out;        /* connections that are in use */
+    _Atomic uint32_t micro; /* how long the last call took that was alone */
 };
 
 static void lock(struct pool *pool)
@@ -30,11 +36,13 @@ static void unlock(struct pool *pool)
 
 struct fault signer_pool_new(const struct config *config, struct pool **ret_pool)
 {
+    CLEANUP(dial_freep) struct dial *dial = NULL;
     struct pool *pool = NULL;
-    REQUIRE(strlen(config->signer_socket) < sizeof(((struct sockaddr_un *)0)->sun_path), CONFIG);
+    TRY(dial_new(config, &dial));
     TRY(mem_new(1, sizeof(*pool), &pool));
-    pool->path = config->signer_socket;
+    pool->dial = TAKE(dial);
     pool->limit = (unsigned)config->signer_client_conns;
+    pool->processors = (unsigned)sysconf(_SC_NPROCESSORS_ONLN);
     pthread_condattr_t attr;
     BUG_IF(pthread_mutex_init(&pool->lock, NULL) != 0 || pthread_condattr_init(&attr) != 0);
     BUG_IF(pthread_condattr_setclock(&attr, CLOCK_MONOTONIC) != 0 || pthread_cond_init(&pool->room, &attr) != 0);
@@ -67,53 +75,44 @@ void signer_pool_free(struct pool *pool)
         pool->count--;
     }
     BUG_IF(pool->count != 0);
+    dial_free(pool->dial);
     (void)pthread_cond_destroy(&pool->room);
     (void)pthread_mutex_destroy(&pool->lock);
     mem_free(pool);
 }
 
-/* A place among `limit` is there already. A full backlog makes connect wait; SO_SNDTIMEO bounds that. */
-static struct fault connect_to(struct op *op, const char *path, mono_ns deadline, int *ret_fd)
-{
-    struct sockaddr_un address = { .sun_family = AF_UNIX };
-    memcpy(address.sun_path, path, strlen(path) + 1);
-    CLEANUP(fd_closep) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    REQUIRE(fd >= 0, IO);
-    int ms = clock_ms_left(deadline);
-    struct timeval patience = { .tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000 };
-    if (ms == 0 || setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)) != 0 ||
-        connect(fd, (const struct sockaddr *)&address, sizeof(address)) != 0) {
-        char reason[64];
-        op_note_log(op, "connect %s: %s", path, strerror_r(errno, reason, sizeof(reason)));
-        return op_fail(op, FAULT(SIGNER_UNAVAILABLE), "the signer does not accept connections: is svc-signer running?");
-    }
-    *ret_fd = fd;
-    fd = -1;
-    return OK;
-}
-
+/* A place among `limit` is there already. */
 static struct fault connection_new(struct op *op, struct pool *pool, mono_ns deadline,
                                    struct connection **ret_connection)
 {
     CLEANUP(connection_freep) struct connection *made = NULL;
     CLEANUP(fd_closep) int fd = -1;
+    CLEANUP(tls_stream_freep) struct tls_stream *tls = NULL;
     TRY(mem_new(1, sizeof(*made), &made));
     made->pool = pool;
     made->stream = (struct frame_stream)FRAME_STREAM_NONE;
     made->frame = (struct buf)BUF_INIT(FRAME_HEADER + FRAME_MAX);
     TRY(arena_new(WIRE_ARENA_MAX, &made->arena));
-    TRY(connect_to(op, pool->path, deadline, &fd));
-    TRY(frame_stream_init(&made->stream, fd));
+    TRY(dial_connect(op, pool->dial, deadline, &fd, &tls));
+    TRY(frame_stream_init(&made->stream, fd, tls));
     fd = -1;
+    tls = NULL;
     *ret_connection = TAKE(made);
     return OK;
+}
+
+static void tell_locked(struct pool *pool)
+{
+    if (pool->waiting > 0) {
+        BUG_IF(pthread_cond_signal(&pool->room) != 0);
+    }
 }
 
 static void leave_place(struct pool *pool)
 {
     lock(pool);
     pool->count--;
-    BUG_IF(pthread_cond_signal(&pool->room) != 0);
+    tell_locked(pool);
     unlock(pool);
 }
 
@@ -123,10 +122,12 @@ static struct fault take_place(struct op *op, struct pool *pool, mono_ns deadlin
     const struct timespec until = { .tv_sec = deadline / NS_PER_S, .tv_nsec = deadline % NS_PER_S };
     int rc = 0;
     lock(pool);
+    pool->waiting++;
     while (pool->idle == NULL && pool->count == pool->limit && rc == 0) {
         rc = pthread_cond_timedwait(&pool->room, &pool->lock, &until);
         BUG_IF(rc != 0 && rc != ETIMEDOUT);
     }
+    pool->waiting--;
     struct connection *idle = pool->idle;
     bool room = idle == NULL && pool->count < pool->limit;
     if (idle != NULL) {
@@ -153,24 +154,29 @@ struct fault signer_pool_take(struct op *op, struct pool *pool, enum pool_choice
             struct fault fault = connection_new(op, pool, deadline, ret_connection);
             if (FAULTED(fault)) {
                 leave_place(pool);
+            } else {
+                atomic_fetch_add_explicit(&pool->out, 1, memory_order_relaxed);
             }
             return fault;
         }
         if (choice == POOL_ANY) {
+            atomic_fetch_add_explicit(&pool->out, 1, memory_order_relaxed);
             *ret_connection = idle;
             return OK;
         }
-        signer_pool_drop(idle); /* and look again: the next may be of the present signer, or there is none left */
+        connection_free(idle);
+        leave_place(pool); /* and look again: the next may be of the present signer, or there is none left */
     }
 }
 
 void signer_pool_put(struct connection *connection)
 {
     struct pool *pool = connection->pool;
+    atomic_fetch_sub_explicit(&pool->out, 1, memory_order_relaxed);
     lock(pool);
     connection->next = pool->idle;
     pool->idle = connection;
-    BUG_IF(pthread_cond_signal(&pool->room) != 0);
+    tell_locked(pool);
     unlock(pool);
 }
 
@@ -180,6 +186,28 @@ void signer_pool_drop(struct connection *connection)
         return;
     }
     struct pool *pool = connection->pool;
+    atomic_fetch_sub_explicit(&pool->out, 1, memory_order_relaxed);
     connection_free(connection);
     leave_place(pool);
+}
+
+/* ---- staying awake ---- */
+
+#define QUICK_US 250 /* an answer that takes longer is worth sleeping for */
+#define AWAKE_NS (150 * 1000)
+
+mono_ns signer_pool_awake(const struct connection *connection)
+{
+    const struct pool *pool = connection->pool;
+    bool alone = atomic_load_explicit(&pool->out, memory_order_relaxed) == 1;
+    bool quick = atomic_load_explicit(&pool->micro, memory_order_relaxed) < QUICK_US;
+    return alone && quick && pool->processors > 1 ? AWAKE_NS : 0;
+}
+
+void signer_pool_took(const struct connection *connection, mono_ns span)
+{
+    struct pool *pool = connection->pool;
+    if (atomic_load_explicit(&pool->out, memory_order_relaxed) == 1) {
+        atomic_store_explicit(&pool->micro, (uint32_t)(span < NS_PER_S ? span / 1000 : 1000000), memory_order_relaxed);
+    }
 }

@@ -32,6 +32,10 @@ struct fault signer_pool_take(struct op *op, struct pool *pool, enum pool_choice
 void signer_pool_put(struct connection *connection); /* for the next caller */
 void signer_pool_drop(
     struct connection *connection); /* closed: an answer may still come on it, or it broke; NULL is fine */
+/* How long the caller does well to stay awake for its answer (frame.h): while it is alone and answers come within
+ * microseconds. */
+mono_ns signer_pool_awake(const struct connection *connection);
+void signer_pool_took(const struct connection *connection, mono_ns span);
 static inline void pool_dropp(struct connection **connection)
 {
     signer_pool_drop(TAKE(*connection));

@@ -3,16 +3,18 @@
 #include "appliance/base/alloc.h"
 #include "appliance/base/file.h"
 #include "appliance/base/secret.h"
+#include "signer-pkcs11/protocol/tls_stream.h"
 
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/socket.h>
 
 #define CAPACITY (FRAME_HEADER + FRAME_MAX)
 
-struct fault frame_stream_init(struct frame_stream *stream, int fd)
+struct fault frame_stream_init(struct frame_stream *stream, int fd, struct tls_stream *tls)
 {
-    struct frame_stream made = { .fd = fd };
+    struct frame_stream made = { .fd = fd, .tls = tls };
     TRY(mem_new(CAPACITY, 1, &made.at));
     *stream = made;
     return OK;
@@ -24,9 +26,12 @@ void frame_stream_clear(struct frame_stream *stream)
         secret_wipe(stream->at, stream->filled);
         mem_free(stream->at);
     }
+    tls_stream_free(stream->tls);
     fd_close(stream->fd);
     *stream = (struct frame_stream)FRAME_STREAM_NONE;
 }
+
+/* ---- bytes in ---- */
 
 static struct fault wait_for(int fd, short events, mono_ns deadline)
 {
@@ -41,24 +46,47 @@ static struct fault wait_for(int fd, short events, mono_ns deadline)
     }
 }
 
-/* Some more bytes, if there are any now. */
-static struct fault fill_now(struct frame_stream *stream, bool *ret_filled)
+/* What is there now, or with `flags` 0 what comes next. *ret_got is 0 when there is nothing yet. */
+static struct fault take_in(struct frame_stream *stream, int flags, size_t *ret_got)
 {
-    BUG_IF(stream->filled >= CAPACITY);
-    ssize_t got = recv(stream->fd, stream->at + stream->filled, CAPACITY - stream->filled, MSG_DONTWAIT);
+    ssize_t got = recv(stream->fd, stream->at + stream->filled, CAPACITY - stream->filled, flags);
     REQUIRE(got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR)), SIGNER_UNAVAILABLE);
-    stream->filled += got > 0 ? (size_t)got : 0;
-    *ret_filled = got > 0;
+    *ret_got = got > 0 ? (size_t)got : 0;
+    return OK;
+}
+
+static struct fault take_in_awake(struct frame_stream *stream, mono_ns awake, size_t *ret_got)
+{
+    mono_ns until = clock_mono() + awake;
+    do {
+        TRY(take_in(stream, MSG_DONTWAIT, ret_got));
+        if (*ret_got > 0) {
+            return OK;
+        }
+        (void)sched_yield();
+    } while (clock_mono() < until);
     return OK;
 }
 
 /* At least one more byte. */
-static struct fault fill(struct frame_stream *stream, mono_ns deadline)
+static struct fault fill(struct frame_stream *stream, mono_ns deadline, mono_ns awake)
 {
-    for (bool filled = false; !filled;) {
-        TRY(wait_for(stream->fd, POLLIN, deadline));
-        TRY(fill_now(stream, &filled));
+    size_t got = 0;
+    BUG_IF(stream->filled >= CAPACITY);
+    if (stream->tls != NULL) {
+        TRY(tls_stream_recv(stream->tls, stream->at + stream->filled, CAPACITY - stream->filled, deadline, &got));
+    } else if (awake > 0) {
+        TRY(take_in_awake(stream, awake, &got));
     }
+    while (got == 0) {
+        if (deadline == FRAME_NEVER) {
+            TRY(take_in(stream, 0, &got));
+        } else {
+            TRY(wait_for(stream->fd, POLLIN, deadline));
+            TRY(take_in(stream, MSG_DONTWAIT, &got));
+        }
+    }
+    stream->filled += got;
     return OK;
 }
 
@@ -80,24 +108,21 @@ static struct fault whole_frame(struct frame_stream *stream, struct span *ret_me
     return OK;
 }
 
-struct fault frame_gather(struct frame_stream *stream, struct span *ret_message)
+struct fault frame_read(struct frame_stream *stream, const struct frame_patience *patience, struct span *ret_message)
 {
     struct span message = { 0 };
-    bool filled = false;
+    mono_ns deadline = patience->first, awake = patience->awake;
     frame_done(stream);
-    TRY(fill_now(stream, &filled));
+    if (stream->filled == 0) {
+        TRY(fill(stream, deadline, awake));
+    }
     TRY(whole_frame(stream, &message));
-    *ret_message = message;
-    return OK;
-}
-
-struct fault frame_read(struct frame_stream *stream, mono_ns deadline, struct span *ret_message)
-{
-    struct span message = { 0 };
-    frame_done(stream);
-    TRY(whole_frame(stream, &message));
+    if (message.len == 0) {
+        mono_ns end = clock_mono() + patience->rest;
+        deadline = deadline < end ? deadline : end;
+    }
     while (message.len == 0) {
-        TRY(fill(stream, deadline));
+        TRY(fill(stream, deadline, 0));
         TRY(whole_frame(stream, &message));
     }
     *ret_message = message;
@@ -116,6 +141,8 @@ void frame_done(struct frame_stream *stream)
     stream->taken = 0;
 }
 
+/* ---- bytes out ---- */
+
 struct fault frame_reserve(struct buf *frame, size_t len, uint8_t **ret_message)
 {
     REQUIRE(len >= 1 && len <= FRAME_MAX, TOO_LARGE);
@@ -128,18 +155,21 @@ struct fault frame_reserve(struct buf *frame, size_t len, uint8_t **ret_message)
     return OK;
 }
 
-struct fault frame_send(int fd, mono_ns deadline, struct span frame, size_t *ret_sent)
+struct fault frame_send(struct frame_stream *stream, mono_ns deadline, struct span frame, size_t *ret_sent)
 {
     *ret_sent = 0;
+    if (stream->tls != NULL) {
+        return tls_stream_send(stream->tls, frame, deadline, ret_sent);
+    }
     while (*ret_sent < frame.len) {
-        ssize_t put = send(fd, frame.at + *ret_sent, frame.len - *ret_sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+        ssize_t put = send(stream->fd, frame.at + *ret_sent, frame.len - *ret_sent, MSG_DONTWAIT | MSG_NOSIGNAL);
         if (put >= 0) {
             *ret_sent += (size_t)put;
             continue;
         }
         REQUIRE(errno == EAGAIN || errno == EINTR, SIGNER_UNAVAILABLE);
         if (errno == EAGAIN) {
-            TRY(wait_for(fd, POLLOUT, deadline));
+            TRY(wait_for(stream->fd, POLLOUT, deadline));
         }
     }
     return OK;

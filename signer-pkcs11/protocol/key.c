@@ -14,6 +14,7 @@ static const char *const algorithm_texts[KEY_ALGORITHM_COUNT] = {
     [KEY_ALGORITHM_RSA_3072] = "rsa-3072",
     [KEY_ALGORITHM_RSA_4096] = "rsa-4096",
     [KEY_ALGORITHM_AES_256] = "aes-256",
+    [KEY_ALGORITHM_ML_DSA_65] = "ml-dsa-65",
 };
 
 static const struct {
@@ -88,10 +89,25 @@ enum sign_scheme key_default_scheme(enum key_algorithm algorithm)
     case KEY_ALGORITHM_RSA_3072:
     case KEY_ALGORITHM_RSA_4096:
         return SIGN_SCHEME_RSA_PKCS1;
+    case KEY_ALGORITHM_ML_DSA_65:
+        return SIGN_SCHEME_ML_DSA;
     case KEY_ALGORITHM_NONE:
     case KEY_ALGORITHM_AES_256:
     case KEY_ALGORITHM_COUNT:
         break;
     }
     return SIGN_SCHEME_NONE;
+}
+
+struct fault token_name_parse(struct span text, struct token_name *ret_name)
+{
+    struct token_name name = { 0 };
+    REQUIRE(text.len >= 1 && text.len < sizeof(name.text), BAD_ARGUMENT);
+    for (size_t i = 0; i < text.len; i++) {
+        char c = (char)text.at[i];
+        REQUIRE((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-', BAD_ARGUMENT);
+        name.text[i] = c;
+    }
+    *ret_name = name;
+    return OK;
 }

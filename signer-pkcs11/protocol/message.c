@@ -30,6 +30,18 @@ const char *wire_op_text(enum wire_op op)
     return (size_t)op < COUNT_OF(shapes) ? shapes[op].text : "";
 }
 
+const char *op_outcome_text(enum op_outcome outcome)
+{
+    static const char *const texts[OP_OUTCOME_COUNT] = { "ok", "refused", "unavailable", "late" };
+    return (size_t)outcome < COUNT_OF(texts) ? texts[outcome] : "";
+}
+
+const char *health_class_text(unsigned index)
+{
+    static const char *const texts[HEALTH_CLASSES] = { "call", "handle", "session", "login", "device", "module", "pin" };
+    return index < COUNT_OF(texts) ? texts[index] : "";
+}
+
 /* Only the self-test's keys belong to nobody. */
 static struct fault check_key(struct op *op, const struct key_ref *key)
 {
@@ -46,13 +58,17 @@ static struct fault check_key(struct op *op, const struct key_ref *key)
     if (FAULTED(uuid_parse(span_text(key->id.text), &id))) {
         return op_fail(op, FAULT(BAD_ARGUMENT), "the key's id is not a UUID in lower case");
     }
+    struct token_name name;
+    if (key->token.text[0] != 0 && FAULTED(token_name_parse(span_text(key->token.text), &name))) {
+        return op_fail(op, FAULT(BAD_ARGUMENT), "a token's name has 1 to 24 characters of a-z 0-9 -");
+    }
     return OK;
 }
 
 static struct fault check_digest(struct op *op, const struct wire_request *request)
 {
     if (request->scheme <= SIGN_SCHEME_NONE || request->scheme >= SIGN_SCHEME_COUNT) {
-        return op_fail(op, FAULT(BAD_ARGUMENT), "the signature scheme is not known: use ecdsa, rsa-pkcs1 or rsa-pss");
+        return op_fail(op, FAULT(BAD_ARGUMENT), "the signature scheme is not known: use ecdsa, rsa-pkcs1, rsa-pss or ml-dsa");
     }
     if (request->hash <= HASH_NONE || request->hash >= HASH_COUNT) {
         return op_fail(op, FAULT(BAD_ARGUMENT), "the hash algorithm is not known: use sha256, sha384 or sha512");

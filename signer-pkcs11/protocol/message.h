@@ -12,22 +12,7 @@
 #include "appliance/base/arena.h"
 #include "appliance/base/op.h"
 #include "signer-pkcs11/protocol/frame.h"
-#include "signer-pkcs11/protocol/key.h"
-
-/* The members of Request.op, in its order. */
-enum wire_op {
-    WIRE_OP_NONE,
-    WIRE_HEALTH,
-    WIRE_GENERATE_KEY,
-    WIRE_PUBLIC_KEY,
-    WIRE_SIGN,
-    WIRE_VERIFY,
-    WIRE_DESTROY,
-    WIRE_SEAL,
-    WIRE_UNSEAL,
-    WIRE_OP_COUNT
-};
-const char *wire_op_text(enum wire_op op); /* "sign" ... */
+#include "signer-pkcs11/protocol/health.h"
 
 #define WIRE_DATA_MAX   ((size_t)60 * 1024) /* aad and plain (or sealed) together: what is sealed must travel back */
 #define WIRE_RESULT_MAX ((size_t)62 * 1024)
@@ -51,23 +36,13 @@ struct wire_request {
     struct span data;      /* plain or sealed */
 };
 
-struct wire_health {
-    uint32_t state; /* enum token_state, enum signer_state */
-    char token_label[33], token_model[17], token_serial[17];
-    char cause[160];
-    uint64_t operations, recoveries, journal_bytes;
-    uint32_t sessions, queue;
-    bool fips_active, self_test_passed;
-};
-
 struct wire_response {
     uint64_t id;
     struct fault fault;
     char detail[WIRE_DETAIL_MAX];
     struct span result;
     enum key_algorithm algorithm; /* NONE unless generate_key or public_key */
-    bool has_health;
-    struct wire_health health;
+    const struct signer_health *health; /* NULL unless health; borrowed, from the arena when unpacked */
 };
 
 /* Every member there, known, and of its size. BAD_ARGUMENT, DIGEST_LENGTH, TOO_LARGE, with op's note (op may be NULL).

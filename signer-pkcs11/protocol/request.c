@@ -102,6 +102,7 @@ struct fault request_pack(struct op *op, const struct wire_request *request, str
     out.key.tenant = pb_text(request->key.tenant.text);
     out.key.purpose = request->key.purpose;
     out.key.id = pb_text(request->key.id.text);
+    out.key.token = pb_text(request->key.token.text);
     pack_op(request, &out);
     return pb_frame(&out.request.base, frame);
 }
@@ -121,6 +122,8 @@ static struct fault unpack_key(const Svc__Signer__KeyRef *key, struct wire_reque
     struct span tenant = span_text(key->tenant);
     REQUIRE(tenant.len == 0 || !FAULTED(tenant_id_parse(tenant, &request->key.tenant)), SIGNER_PROTOCOL);
     REQUIRE(!FAULTED(uuid_parse(span_text(key->id), &request->key.id)), SIGNER_PROTOCOL);
+    struct span token = span_text(key->token);
+    REQUIRE(token.len == 0 || !FAULTED(token_name_parse(token, &request->key.token)), SIGNER_PROTOCOL);
     return OK;
 }
 

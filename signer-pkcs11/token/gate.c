@@ -51,7 +51,8 @@ struct fault call_refused(struct call *call, const char *function, CK_RV rv)
     if (row->fault == FAULT_NONE) {
         return OK;
     }
-    atomic_fetch_add_explicit(&call->gate->refusals, 1, memory_order_relaxed);
+    _Atomic uint64_t *counter = &call->refusals[row->class];
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + 1, memory_order_relaxed);
     call->refusal = row;
     call->function = function;
     call->rv = rv;
@@ -84,7 +85,6 @@ void call_print(const struct call *call, char *text, size_t size)
 static struct fault answered(struct call *call, const char *function, CK_RV rv)
 {
     atomic_store_explicit(&call->entered, 0, memory_order_relaxed);
-    atomic_fetch_add_explicit(&call->gate->calls, 1, memory_order_relaxed);
     return rv == CKR_OK ? OK : call_refused(call, function, rv);
 }
 
@@ -97,6 +97,26 @@ static struct fault answered(struct call *call, const char *function, CK_RV rv)
     })
 /* Cryptoki's prototypes have no const; it reads inputs only. */
 #define UNCONST(at) ((CK_BYTE *)(uintptr_t)(at))
+
+struct fault gate_info(struct call *call, CK_INFO *ret_info)
+{
+    return THROUGH(call, C_GetInfo, ret_info);
+}
+
+struct fault gate_slot_list(struct call *call, bool with_token, CK_SLOT_ID *slots, CK_ULONG *count)
+{
+    return THROUGH(call, C_GetSlotList, with_token ? CK_TRUE : CK_FALSE, slots, count);
+}
+
+struct fault gate_slot_info(struct call *call, CK_SLOT_ID slot, CK_SLOT_INFO *ret_info)
+{
+    return THROUGH(call, C_GetSlotInfo, slot, ret_info);
+}
+
+struct fault gate_token_info(struct call *call, CK_SLOT_ID slot, CK_TOKEN_INFO *ret_info)
+{
+    return THROUGH(call, C_GetTokenInfo, slot, ret_info);
+}
 
 struct fault gate_mechanism_list(struct call *call, CK_SLOT_ID slot, CK_MECHANISM_TYPE *list, CK_ULONG *count)
 {
@@ -111,7 +131,8 @@ struct fault gate_mechanism_info(struct call *call, CK_SLOT_ID slot, CK_MECHANIS
 
 struct fault gate_open_session(struct call *call, CK_SLOT_ID slot, CK_SESSION_HANDLE *ret_session)
 {
-    return THROUGH(call, C_OpenSession, slot, CKF_SERIAL_SESSION | CKF_RW_SESSION, NULL, NULL, ret_session);
+    CK_FLAGS flags = CKF_SERIAL_SESSION | (call->gate->read_only ? 0 : CKF_RW_SESSION);
+    return THROUGH(call, C_OpenSession, slot, flags, NULL, NULL, ret_session);
 }
 
 struct fault gate_close_session(struct call *call, CK_SESSION_HANDLE session)
@@ -127,6 +148,11 @@ struct fault gate_session_info(struct call *call, CK_SESSION_HANDLE session, CK_
 struct fault gate_login(struct call *call, CK_SESSION_HANDLE session, struct span pin)
 {
     return THROUGH(call, C_Login, session, CKU_USER, UNCONST(pin.at), (CK_ULONG)pin.len);
+}
+
+struct fault gate_login_again(struct call *call, CK_SESSION_HANDLE session, struct span pin)
+{
+    return THROUGH(call, C_Login, session, CKU_CONTEXT_SPECIFIC, UNCONST(pin.at), (CK_ULONG)pin.len);
 }
 
 struct fault gate_find_init(struct call *call, CK_SESSION_HANDLE session, CK_ATTRIBUTE *wanted, CK_ULONG count)

@@ -1,8 +1,8 @@
 /*
  * The one gate to the PKCS#11 module: a function per C_ call that we use, on the module's own function list. Each call
- * is counted and timed, and a return value becomes a fault by ckr.def; the refusal (which function, which value, what
- * it means) stays in the `struct call` of the thread, for recovery to judge and for the log. Nothing else in this
- * program calls a C_ function. Thread-safe: one struct call, one thread at a time.
+ * is timed, its refusals are counted, and a return value becomes a fault by ckr.def; the refusal (which function, which
+ * value, what it means) stays in the `struct call` of the thread, for recovery to judge and for the log. Nothing else
+ * in this program calls a C_ function. Thread-safe: one struct call, one thread at a time.
  */
 #ifndef SIGNER_TOKEN_GATE_H
 #define SIGNER_TOKEN_GATE_H
@@ -11,6 +11,7 @@
 #include "appliance/base/op.h"
 
 #include <p11-kit/pkcs11.h>
+#include <stdatomic.h>
 
 /* What has to be done before the same call can work. In the order of escalation. */
 enum ckr_class {
@@ -21,6 +22,7 @@ enum ckr_class {
     CKR_CLASS_DEVICE,
     CKR_CLASS_MODULE,
     CKR_CLASS_PIN,
+    CKR_CLASS_COUNT,
 };
 
 struct ckr_row {
@@ -37,18 +39,29 @@ const struct ckr_row *ckr_rows(size_t *ret_count);
 
 struct gate {
     CK_FUNCTION_LIST *list; /* the module's; valid while the module is mapped */
-    _Atomic uint64_t calls, refusals;
+    bool read_only;         /* sessions are opened so */
 };
 
 /* One thread's way through the gate, and what it was last refused. */
 struct call {
     struct gate *gate;
-    _Atomic mono_ns entered;       /* since when a call is inside the module; 0 = none is */
+    _Atomic mono_ns entered; /* since when a call is inside the module; 0 = none is */
+    _Atomic uint64_t
+        refusals[CKR_CLASS_COUNT]; /* written by the one thread, read by all: no line is shared by writers */
     const struct ckr_row *refusal; /* NULL = nothing was refused since call_clear */
     const char *function;          /* that was refused */
     CK_RV rv;
 };
 void call_clear(struct call *call);
+/* Around calls into the module that do not go through the gate. */
+static inline void call_entered(struct call *call)
+{
+    atomic_store_explicit(&call->entered, clock_mono(), memory_order_relaxed);
+}
+static inline void call_returned(struct call *call)
+{
+    atomic_store_explicit(&call->entered, 0, memory_order_relaxed);
+}
 /* Records a refusal that did not come as a return value of the gate (libp11, or our own conclusion). Gives its fault.
  */
 struct fault call_refused(struct call *call, const char *function, CK_RV rv);
@@ -57,13 +70,21 @@ struct fault call_note(struct op *op, const struct call *call, struct fault faul
 /* "C_Sign: CKR_DEVICE_ERROR (0x30): the token ..., look at ..." into `text`. */
 void call_print(const struct call *call, char *text, size_t size);
 
+struct fault gate_info(struct call *call, CK_INFO *ret_info);
+/* *count: in the room, out the slots; `slots` NULL = only how many. */
+struct fault gate_slot_list(struct call *call, bool with_token, CK_SLOT_ID *slots, CK_ULONG *count);
+struct fault gate_slot_info(struct call *call, CK_SLOT_ID slot, CK_SLOT_INFO *ret_info);
+struct fault gate_token_info(struct call *call, CK_SLOT_ID slot, CK_TOKEN_INFO *ret_info);
 struct fault gate_mechanism_list(struct call *call, CK_SLOT_ID slot, CK_MECHANISM_TYPE *list, CK_ULONG *count);
 struct fault gate_mechanism_info(struct call *call, CK_SLOT_ID slot, CK_MECHANISM_TYPE type,
                                  CK_MECHANISM_INFO *ret_info);
-struct fault gate_open_session(struct call *call, CK_SLOT_ID slot, CK_SESSION_HANDLE *ret_session); /* read-write */
+struct fault gate_open_session(struct call *call, CK_SLOT_ID slot, CK_SESSION_HANDLE *ret_session); /* read-write, unless gate.read_only */
 struct fault gate_close_session(struct call *call, CK_SESSION_HANDLE session);
 struct fault gate_session_info(struct call *call, CK_SESSION_HANDLE session, CK_SESSION_INFO *ret_info);
+/* An empty pin with a NULL address: the token asks for it by itself (PIN pad). */
 struct fault gate_login(struct call *call, CK_SESSION_HANDLE session, struct span pin);
+/* For the one operation that was initialised, on a key with CKA_ALWAYS_AUTHENTICATE. */
+struct fault gate_login_again(struct call *call, CK_SESSION_HANDLE session, struct span pin);
 struct fault gate_find_init(struct call *call, CK_SESSION_HANDLE session, CK_ATTRIBUTE *wanted, CK_ULONG count);
 struct fault gate_find(struct call *call, CK_SESSION_HANDLE session, CK_OBJECT_HANDLE *found, CK_ULONG max,
                        CK_ULONG *ret_count);

@@ -9,8 +9,11 @@
  * An *epoch* is a stretch of time in which sessions and handles stay good. The keeper ends it when it has healed
  * something; stale sessions and handles are then replaced where they are next used.
  *
- * Locks: token->lock guards what says so below, and is never held while a call is inside the module. cache.lock and it
- * are not nested.
+ * The usual way takes no lock: a session says that it is inside, and looks whether the gate is open (`open_epoch`); who
+ * closes the gate does so first and looks at the sessions then. One of the two sees the other.
+ *
+ * Locks: token->lock guards what says so below, pool.lock the pool; neither is held while a call is inside the module.
+ * No two of token->lock, pool.lock and cache.lock are nested.
  */
 #ifndef SIGNER_TOKEN_INTERNAL_H
 #define SIGNER_TOKEN_INTERNAL_H
@@ -38,35 +41,68 @@ struct handle {
 };
 #define HANDLE_SETS 512
 #define HANDLE_WAYS 4
+#define OWN_HANDLES 16 /* of one session */
 /* Set-associative, so that looking up is short and memory is bounded; what falls out is found again. */
 struct handle_cache {
+    _Atomic uint64_t forgotten; /* how often a key was; see cache.c */
     pthread_mutex_t lock;
+    pthread_cond_t found; /* or given up */
     struct handle at[HANDLE_SETS][HANDLE_WAYS];
     unsigned next_way;
 };
 
+/* Where a session object is. FREE ones wait in the pool; SPARE ones stand by to take the place of those set ASIDE;
+ * UNUSED ones are more than the token allows. */
+enum session_place { SESSION_FREE, SESSION_TAKEN, SESSION_ASIDE, SESSION_SPARE, SESSION_UNUSED };
+
 struct token_session {
     struct token *token;
-    struct token_session *next_free;
+    struct token_session *next; /* in the list of free or of spare ones; pool.lock */
+    enum session_place place;   /* pool.lock */
     struct call call;
+    atomic_bool inside;       /* between enter and leave; see above */
     CK_SESSION_HANDLE handle; /* CK_INVALID_HANDLE = none open */
     uint64_t epoch;           /* in which `handle` was opened */
     uint64_t ground;          /* module_starts at that time: a handle of an earlier one means nothing now */
     uint64_t seen;            /* epoch of the present attempt */
-    bool on_trial;            /* this attempt decides whether a token that was DOWN is back */
+    atomic_bool on_trial;     /* this attempt decides whether a token that was DOWN is back; set under token->lock */
+    bool finds;               /* a key that is in no cache, the one that hashes to `finding`; cache.lock */
+    uint32_t finding;
+    uint64_t own_forgotten;   /* cache.forgotten when `own` was begun */
+    struct handle own[OWN_HANDLES]; /* also keeps what different threads write to apart */
+};
+
+#define SPARES_MAX 8
+/* One thread's wait for a session; on its stack. */
+struct session_wait {
+    struct session_wait *next;
+    struct token_session *given; /* by who put it */
+    pthread_cond_t given_to;
+};
+/* Which PIN file, as it was at one time; changes with the file. "" = unknown. */
+struct pin_mark {
+    char text[192];
+};
+struct session_pool {
+    pthread_mutex_t lock;
+    struct token_session *at; /* all of them: `count` to work with and `spares` to stand by */
+    unsigned count, spares;
+    unsigned usable; /* of `count`: the token may allow fewer */
+    struct token_session *free, *spare;
+    struct session_wait *first, **last; /* who came first is served first */
+    unsigned in_use, set_aside, waiting;
 };
 
 struct token {
-    const struct secret *pin; /* borrowed */
-    struct module module;     /* changed by the keeper while nobody is inside */
+    const struct token_settings *settings; /* borrowed */
+    struct module module;                  /* changed by the keeper while nobody is inside */
     struct handle_cache cache;
     pthread_mutex_t lock;
     pthread_cond_t changed; /* anything below that a caller may wait for */
     pthread_cond_t work;    /* the keeper's */
-    /* pool; guarded by lock */
-    struct token_session *sessions, *free;
-    unsigned session_count;
+    struct session_pool pool;
     atomic_uint open_sessions;
+    _Atomic uint64_t open_epoch; /* the epoch, while anybody may enter without a look at the rest; else 0 */
 
     char label[33], model[17], serial[17];
 
@@ -82,11 +118,16 @@ struct token {
     bool trial_out;        /* an attempt is inside that decides whether the token is back */
     bool closed;           /* nobody may enter: the module is being restarted */
     bool stopping, stuck, keeper_left;
-    unsigned inside;         /* attempts between enter and leave */
     atomic_bool pin_refused; /* latched until the process ends */
     pthread_t keeper;
     bool keeper_runs;
+    mono_ns broken_since;    /* since when the library contradicts itself; 0 = it does not; the keeper's */
+    bool broken;             /* for so long that only a new process can help */
+    bool pin_renewed;        /* the PIN file has changed since: a new process may show what is in it now */
     struct call keeper_call;
+    bool login_unclear;      /* the last C_Login failed, but not for the PIN; the keeper's */
+    struct pin_mark pin_mark; /* the PIN file as it was when its PIN was read */
+    int64_t patience_ms;      /* a call of the keeper's that is inside for longer does not come back */
     CK_SESSION_HANDLE anchor; /* the keeper's session; keeps the login alive while others come and go */
 };
 
@@ -109,11 +150,27 @@ struct fault token_run(struct op *op, struct token_session *session, const struc
 /* Tells the keeper what an attempt of epoch `seen` met. Several that met the same count once. */
 void keeper_ask_locked(struct token *token, const struct ckr_row *refusal, uint64_t seen);
 
+/* The session's call was given up: what waited for its outcome goes on. On any thread. */
+void recover_abandon(struct token_session *session);
+/* Closes the session's handle, if calls may be made now; else it is stale. */
+void recover_close(struct token_session *session);
+/* Is a session between enter and leave? */
+bool token_inside(const struct token *token);
+/* After any change of what open_epoch is made of. */
+void token_publish_locked(struct token *token);
+
 /* ---- keeper.c ---- */
 struct fault keeper_start(struct token *token);
 bool keeper_stop(struct token *token); /* false: it is stuck in the module and was left behind */
 /* A session of the keeper's, logged in, on which the token answers. TOKEN_PIN latches. `why` in words. */
 struct fault keeper_connect(struct token *token, char *why, size_t why_size);
+
+/* ---- login.c ---- */
+/* Shows the PIN, or says why not. A PIN that was refused latches (pin_refused). The anchor is open. `why` is written
+ * where the refusal of keeper_call does not say it. */
+struct fault login_show(struct token *token, char *why, size_t why_size);
+void login_pin_mark(const char *pin_file, struct pin_mark *ret_mark);
+bool login_pin_changed(const struct token *token);
 
 /* ---- token.c ---- */
 void token_identity_locked(struct token *token); /* label, model and serial, from the module */
@@ -121,6 +178,10 @@ void token_identity_locked(struct token *token); /* label, model and serial, fro
 /* ---- session.c ---- */
 struct fault session_pool_new(struct token *token, unsigned count);
 void session_pool_free(struct token *token);
+/* Once, before any session is taken: no more than `limit` are given out. */
+void session_pool_limit(struct token *token, unsigned limit);
+/* The pool's part of token_status. */
+void session_pool_status(struct token *token, struct token_status *status);
 /* Opens the session anew if it is stale. Only between enter and leave. */
 struct fault session_ready(struct token_session *session);
 /* Forgets the session's handle; closes it first if the token still knows it. */
@@ -135,9 +196,18 @@ struct key_label {
     char text[KEY_LABEL_MAX];
 };
 void key_label_print(const struct key_ref *ref, enum key_algorithm algorithm, struct key_label *ret_label);
+/* As this token keeps it: quirk short-labels. */
+struct fault key_label_on(const struct token_quirks *quirks, const struct key_ref *ref, enum key_algorithm algorithm,
+                          struct key_label *ret_label);
 /* Is `label` the place of `ref`? Then also which algorithm it names. */
-bool key_label_match(struct span label, const struct key_ref *ref, enum key_algorithm *ret_algorithm);
+bool key_label_match(const struct token_quirks *quirks, struct span label, const struct key_ref *ref,
+                     enum key_algorithm *ret_algorithm);
 void key_id_bytes(const struct uuid *id, uint8_t out[KEY_ID_LEN]);
+/* CKA_ID as this token keeps it, in `id`: 16 bytes, 36 characters (quirk id-text) or nothing (quirk id-none). */
+struct key_id {
+    uint8_t at[36];
+};
+struct span key_id_on(const struct token *token, const struct key_ref *ref, struct key_id *id);
 /* Purpose known, id a UUID, tenant present unless the purpose is post. BAD_ARGUMENT. */
 struct fault key_ref_check(struct op *op, const struct key_ref *ref);
 
@@ -160,15 +230,52 @@ struct fault key_find(struct op *op, struct token_session *session, const struct
 /* The private or secret key, from the cache or the token. KEY_NOT_FOUND. */
 struct fault key_use(struct op *op, struct token_session *session, const struct key_ref *ref,
                      CK_OBJECT_HANDLE *ret_object, enum key_algorithm *ret_algorithm);
-void key_forget(struct token *token, const struct key_ref *ref);
 struct fault key_not_found(struct op *op);
+/* The one certificate object with the key's CKA_ID; CK_INVALID_HANDLE when there is none, or more. */
+struct fault key_find_certificate(struct token_session *session, const struct key_ref *ref,
+                                  CK_OBJECT_HANDLE *ret_object);
 
-/* ---- public.c ---- */
-/* PKIX DER of the token's public key object, which must be of `algorithm`. */
-struct fault public_key_read(struct op *op, struct token_session *session, CK_OBJECT_HANDLE object,
-                             enum key_algorithm algorithm, struct buf *spki);
+/* ---- cache.c ---- */
+/* handle->ref and generation say which key; the rest is written when it is known. When not, the caller finds it and
+ * tells cache_found; others who want the same key wait for that a moment. Both only between enter and leave. */
+bool cache_recall(struct token_session *session, struct handle *handle);
+void cache_found(struct token_session *session, const struct handle *handle); /* NULL: it was not */
+void key_forget(struct token *token, const struct key_ref *ref);
+
+/* ---- spki.c ---- */
+/* The key's public half, from wherever it can be had: the public key object, the private one, a certificate object,
+ * public_keys_dir. It must be of the objects' algorithm. */
+struct fault public_key_load(struct op *op, struct token_session *session, const struct key_ref *ref,
+                             const struct key_objects *objects, struct evp_pkey_st **ret_key);
+/* The same as PKIX DER. */
+struct fault public_key_read(struct op *op, struct token_session *session, const struct key_ref *ref,
+                             const struct key_objects *objects, struct buf *spki);
+/* Writes it where public_key_load looks last. Nothing when the token has no public_keys_dir. */
+struct fault public_key_store(struct op *op, const struct token *token, const struct key_ref *ref, struct span spki);
+
+/* ---- template.c ---- */
+/* An attribute list that minds the token's quirks. Values are borrowed: they must outlive the call that uses it. */
+#define TEMPLATE_MAX 24
+struct template_list {
+    const struct token_quirks *quirks;
+    CK_ULONG count;
+    CK_ATTRIBUTE at[TEMPLATE_MAX];
+};
+void template_put(struct template_list *list, CK_ATTRIBUTE_TYPE type, const void *at, size_t len);
+/* Unless the quirks leave it out. */
+void template_flag(struct template_list *list, CK_ATTRIBUTE_TYPE type, enum quirk_attribute attribute, bool value);
+/* What the quirks set: for private and secret keys. */
+void template_put_set(struct template_list *list);
+
+/* ---- pss.c ---- */
+#define RSA_BYTES_MAX 512
+/* EMSA-PSS-ENCODE (RFC 8017 9.1.1) with MGF1 of the same hash and a salt of its length, for a modulus of 8 * `len` bits.
+ * `encoded` has `len` bytes. */
+struct fault pss_encode(struct op *op, enum hash_algorithm hash, struct span digest, uint8_t *encoded, size_t len);
 
 /* ---- mechanism.c ---- */
+/* Behind an *Init call, for keys with CKA_ALWAYS_AUTHENTICATE: the PIN once more. Nothing on other tokens. */
+struct fault key_login_again(struct token_session *session);
 /* Checks that key, scheme and hash go together and that the digest has its length. BAD_ARGUMENT, DIGEST_LENGTH. */
 struct fault sign_check(struct op *op, enum sign_scheme scheme, enum hash_algorithm hash, struct span digest);
 struct fault sign_check_key(struct op *op, enum key_algorithm algorithm, enum sign_scheme scheme);

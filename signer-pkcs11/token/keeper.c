@@ -10,26 +10,22 @@
 #define IDLE_LOOK_NS   (2 * NS_PER_S)
 #define QUIESCE_NS     (2 * NS_PER_S)
 #define JOIN_NS        (5 * NS_PER_S)
-#define BACKOFF_MIN_NS (200 * NS_PER_MS)
-#define BACKOFF_MAX_NS (15 * NS_PER_S)
+#define PIN_LOOK_NS    (1 * NS_PER_S)
+#define BROKEN_NS      (10 * NS_PER_S) /* a library is tried again for that long */
+/*
+ * Pauses between attempts while the token is DOWN. The first is short, since most troubles are over at once; then they
+ * double, up to one second, so that signing works again within two seconds of the token's return: that pause, and the
+ * attempt. This does not hammer a token that is down: it meets one thread's attempt a second, of a handful of calls, as
+ * long as an attempt is refused at its first call; callers are refused without a call meanwhile; and the PIN is no part
+ * of it, for a login that was refused for the PIN ends the attempts.
+ */
+#define BACKOFF_MIN_NS (50 * NS_PER_MS)
+#define BACKOFF_MAX_NS (1 * NS_PER_S)
 #define STRIKES_CAP    64
 
 static void changed_locked(struct token *token)
 {
     BUG_IF(pthread_cond_broadcast(&token->changed) != 0);
-}
-
-/* The one place that shows the PIN to the token. What the token refuses is never shown again by this process. */
-static struct fault login(struct token *token)
-{
-    struct call *call = &token->keeper_call;
-    struct fault fault = gate_login(call, token->anchor, secret_span(token->pin));
-    if (FAULTED(fault) && call->refusal->class == CKR_CLASS_PIN) {
-        token_lock(&token->lock);
-        token->pin_refused = true;
-        token_unlock(&token->lock);
-    }
-    return fault;
 }
 
 /* Does the token answer with objects, or only with a session? */
@@ -45,7 +41,7 @@ static struct fault look(struct token *token)
     return gate_find_final(call, token->anchor);
 }
 
-static struct fault connect_anchor(struct token *token)
+static struct fault connect_anchor(struct token *token, char *why, size_t why_size)
 {
     struct call *call = &token->keeper_call;
     if (token->anchor != CK_INVALID_HANDLE) {
@@ -60,15 +56,16 @@ static struct fault connect_anchor(struct token *token)
             return (struct fault){ call->refusal->fault };
         }
         call_clear(call);
-        TRY(login(token));
+        TRY(login_show(token, why, why_size));
     }
     return look(token);
 }
 
 struct fault keeper_connect(struct token *token, char *why, size_t why_size)
 {
-    struct fault fault = connect_anchor(token);
-    if (FAULTED(fault)) {
+    why[0] = '\0';
+    struct fault fault = connect_anchor(token, why, why_size);
+    if (FAULTED(fault) && why[0] == '\0') {
         const struct ckr_row *row = token->keeper_call.refusal;
         (void)snprintf(why, why_size, "%s: %s", row->cause, row->action);
     }
@@ -81,11 +78,13 @@ static bool close_gate(struct token *token)
     mono_ns deadline = clock_mono() + QUIESCE_NS;
     token_lock(&token->lock);
     token->closed = true;
-    while (token->inside > 0 && token_wait(&token->work, &token->lock, deadline)) {
+    token_publish_locked(token);
+    while (token_inside(token) && token_wait(&token->work, &token->lock, deadline)) {
     }
-    bool empty = token->inside == 0;
+    bool empty = !token_inside(token);
     token->stuck = !empty;
     token->closed = empty;
+    token_publish_locked(token);
     if (!empty) {
         changed_locked(token);
     }
@@ -93,24 +92,26 @@ static bool close_gate(struct token *token)
     return empty;
 }
 
+/* Leaves the gate closed, or open when calls are inside that do not return. */
 static struct fault restart_module(struct token *token, char *why, size_t why_size)
 {
     if (!close_gate(token)) {
         (void)snprintf(why, why_size, "a call does not return from the PKCS#11 module: restart the signer");
         return FAULT(TOKEN_UNAVAILABLE);
     }
+    struct call *call = &token->keeper_call;
     token->anchor = CK_INVALID_HANDLE;
-    call_clear(&token->keeper_call);
+    call_clear(call);
+    call_entered(call); /* C_Finalize and C_Initialize are called by libp11, and may hang like any other */
     module_stop(&token->module);
-    struct fault fault = module_start(&token->module, &token->keeper_call, why, why_size);
+    struct fault fault = module_start(&token->module, call, why, why_size);
+    call_returned(call);
     if (!FAULTED(fault)) {
         fault = keeper_connect(token, why, why_size);
     }
     token_lock(&token->lock);
     token->ground++;
     token_identity_locked(token);
-    token->closed = false;
-    changed_locked(token);
     token_unlock(&token->lock);
     return fault;
 }
@@ -124,6 +125,7 @@ static void healed_locked(struct token *token)
     if (token->state == TOKEN_OK) {
         token->cause[0] = '\0';
     }
+    token_publish_locked(token);
     changed_locked(token);
 }
 
@@ -133,7 +135,27 @@ static void down_locked(struct token *token, const char *why)
     if (why[0] != '\0') {
         (void)snprintf(token->cause, sizeof(token->cause), "%s", why);
     }
+    token_publish_locked(token);
     changed_locked(token);
+}
+
+/* The last step: a library that says it is not initialised when it just was, or that broke its own locks or memory, is
+ * beyond help in this process. A device that is away is not: it may come back, and a new process cannot hurry it. */
+static void look_at_library(struct token *token, struct fault fault, char *why, size_t why_size)
+{
+    const struct call *call = &token->keeper_call;
+    bool broken = FAULTED(fault) && call->refusal != NULL &&
+                  (call->rv == CKR_CRYPTOKI_NOT_INITIALIZED || call->rv == CKR_MUTEX_BAD ||
+                   call->rv == CKR_MUTEX_NOT_LOCKED || call->rv == CKR_HOST_MEMORY);
+    if (!broken) {
+        token->broken_since = 0;
+        return;
+    }
+    token->broken_since = token->broken_since == 0 ? clock_mono() : token->broken_since;
+    (void)snprintf(why, why_size,
+                   "the PKCS#11 module cannot be initialised again (%s: %s): the signer restarts if this "
+                   "goes on",
+                   call->function, call->refusal->name);
 }
 
 static void heal_locked(struct token *token)
@@ -145,7 +167,10 @@ static void heal_locked(struct token *token)
     if (FAULTED(fault) && !token->pin_refused) {
         fault = restart_module(token, why, sizeof(why));
     }
+    look_at_library(token, fault, why, sizeof(why));
     token_lock(&token->lock);
+    token->closed = false; /* in one step with what follows: nobody enters a token that is neither healed nor down */
+    token->broken = token->broken_since != 0 && clock_mono() - token->broken_since > BROKEN_NS;
     if (!FAULTED(fault)) {
         healed_locked(token);
         return;
@@ -198,6 +223,20 @@ static void idle_locked(struct token *token)
     }
 }
 
+/* The PIN was read when this process started: once the file has changed, a new process is what can go on. */
+static void wait_for_another_pin_locked(struct token *token)
+{
+    down_locked(token, "");
+    pause_locked(token, PIN_LOOK_NS);
+    token_unlock(&token->lock);
+    bool changed = login_pin_changed(token);
+    token_lock(&token->lock);
+    if (changed && !token->pin_renewed) {
+        token->pin_renewed = true;
+        down_locked(token, "the PIN file has changed since the token refused its PIN: the signer restarts to read it");
+    }
+}
+
 static void *keeper_main(void *arg)
 {
     struct token *token = arg;
@@ -205,8 +244,7 @@ static void *keeper_main(void *arg)
     token_lock(&token->lock);
     while (!token->stopping) {
         if (token->pin_refused) {
-            down_locked(token, "");
-            pause_locked(token, NS_PER_S * 3600);
+            wait_for_another_pin_locked(token);
         } else if (token->wanted == CKR_CLASS_CALL) {
             idle_locked(token);
         } else {

@@ -12,12 +12,33 @@ void key_label_print(const struct key_ref *ref, enum key_algorithm algorithm, st
     BUG_IF(len < 0 || (size_t)len >= sizeof(ret_label->text));
 }
 
-bool key_label_match(struct span label, const struct key_ref *ref, enum key_algorithm *ret_algorithm)
+#define SHORT_DIGITS 26 /* of SHA-256; with "svc/1/" in front as long as a label of 32 bytes may be */
+
+/* The long label, or what a token with room for 32 bytes keeps of it. */
+struct fault key_label_on(const struct token_quirks *quirks, const struct key_ref *ref, enum key_algorithm algorithm,
+                          struct key_label *ret_label)
+{
+    struct key_label label;
+    key_label_print(ref, algorithm, &label);
+    if (quirk_on(quirks, QUIRK_SHORT_LABELS)) {
+        struct sha256 digest;
+        TRY(sha256_of(span_text(label.text), &digest));
+        int len = snprintf(label.text, sizeof(label.text), "svc/1/");
+        for (int i = 0; i < SHORT_DIGITS / 2; i++) {
+            len += snprintf(label.text + len, sizeof(label.text) - (size_t)len, "%02x", digest.at[i]);
+        }
+    }
+    *ret_label = label;
+    return OK;
+}
+
+bool key_label_match(const struct token_quirks *quirks, struct span label, const struct key_ref *ref,
+                     enum key_algorithm *ret_algorithm)
 {
     for (int i = KEY_ALGORITHM_NONE + 1; i < KEY_ALGORITHM_COUNT; i++) {
         struct key_label expected;
-        key_label_print(ref, (enum key_algorithm)i, &expected);
-        if (span_equal_text(label, expected.text)) {
+        if (!FAULTED(key_label_on(quirks, ref, (enum key_algorithm)i, &expected)) &&
+            span_equal_text(label, expected.text)) {
             *ret_algorithm = (enum key_algorithm)i;
             return true;
         }
@@ -40,6 +61,19 @@ void key_id_bytes(const struct uuid *id, uint8_t out[KEY_ID_LEN])
     }
 }
 
+struct span key_id_on(const struct token *token, const struct key_ref *ref, struct key_id *id)
+{
+    if (quirk_on(&token->settings->quirks, QUIRK_ID_NONE)) {
+        return (struct span){ 0 };
+    }
+    if (quirk_on(&token->settings->quirks, QUIRK_ID_TEXT)) {
+        memcpy(id->at, ref->id.text, sizeof(id->at));
+        return SPAN_ARRAY(id->at);
+    }
+    key_id_bytes(&ref->id, id->at);
+    return span_of(id->at, KEY_ID_LEN);
+}
+
 struct fault key_ref_check(struct op *op, const struct key_ref *ref)
 {
     struct uuid id;
@@ -57,19 +91,52 @@ struct fault key_ref_check(struct op *op, const struct key_ref *ref)
     return OK;
 }
 
-static struct fault find_by_id(struct token_session *session, const struct key_ref *ref,
-                               CK_OBJECT_HANDLE found[FOUND_MAX], CK_ULONG *ret_count)
+/* Appends to `found`. */
+static struct fault find(struct token_session *session, CK_ATTRIBUTE *wanted, CK_ULONG wanted_count,
+                         CK_OBJECT_HANDLE found[FOUND_MAX], CK_ULONG *count)
 {
     struct call *call = &session->call;
-    CK_BBOOL yes = CK_TRUE;
-    uint8_t id[KEY_ID_LEN];
-    key_id_bytes(&ref->id, id);
-    CK_ATTRIBUTE wanted[] = { { CKA_TOKEN, &yes, sizeof(yes) }, { CKA_ID, id, sizeof(id) } };
-    CK_ULONG count = 0;
-    TRY(gate_find_init(call, session->handle, wanted, COUNT_OF(wanted)));
-    TRY(gate_find(call, session->handle, found, FOUND_MAX, &count));
+    CK_ULONG more = 0;
+    TRY(gate_find_init(call, session->handle, wanted, wanted_count));
+    TRY(gate_find(call, session->handle, found + *count, FOUND_MAX - *count, &more));
     TRY(gate_find_final(call, session->handle));
+    *count += more;
+    return OK;
+}
+
+/* By CKA_ID, or where the token keeps none by each label that the key may have. `class` NULL = of every class. */
+static struct fault find_objects(struct token_session *session, const struct key_ref *ref, CK_OBJECT_CLASS *class,
+                                 CK_OBJECT_HANDLE found[FOUND_MAX], CK_ULONG *ret_count)
+{
+    CK_BBOOL yes = CK_TRUE;
+    struct key_id bytes;
+    struct span id = key_id_on(session->token, ref, &bytes);
+    CK_ATTRIBUTE wanted[3] = { { CKA_TOKEN, &yes, sizeof(yes) },
+                               { CKA_ID, (void *)(uintptr_t)id.at, id.len },
+                               { CKA_CLASS, class, sizeof(*class) } };
+    const CK_ULONG wanted_count = class != NULL ? 3 : 2;
+    CK_ULONG count = 0;
+    for (int i = KEY_ALGORITHM_NONE + 1; id.len == 0 && i < KEY_ALGORITHM_COUNT && count < FOUND_MAX; i++) {
+        struct key_label label;
+        TRY(key_label_on(&session->token->settings->quirks, ref, (enum key_algorithm)i, &label));
+        wanted[1] = (CK_ATTRIBUTE){ CKA_LABEL, label.text, strlen(label.text) };
+        TRY(find(session, wanted, wanted_count, found, &count));
+    }
+    if (id.len > 0) {
+        TRY(find(session, wanted, wanted_count, found, &count));
+    }
     *ret_count = count;
+    return OK;
+}
+
+struct fault key_find_certificate(struct token_session *session, const struct key_ref *ref,
+                                  CK_OBJECT_HANDLE *ret_object)
+{
+    CK_OBJECT_HANDLE found[FOUND_MAX] = { 0 };
+    CK_OBJECT_CLASS class = CKO_CERTIFICATE;
+    CK_ULONG count = 0;
+    TRY(find_objects(session, ref, &class, found, &count));
+    *ret_object = count == 1 ? found[0] : CK_INVALID_HANDLE; /* whose it is among several cannot be told */
     return OK;
 }
 
@@ -87,7 +154,8 @@ static struct fault sort_in(struct token_session *session, const struct key_ref 
         return OK;
     }
     TRY(fault);
-    if (shown[1].ulValueLen > sizeof(label) || !key_label_match(span_of(label, shown[1].ulValueLen), ref, &algorithm)) {
+    if (shown[1].ulValueLen > sizeof(label) || !key_label_match(&session->token->settings->quirks, span_of(label, shown[1].ulValueLen), ref,
+                         &algorithm)) {
         return OK;
     }
     CK_OBJECT_HANDLE *place = class == CKO_PRIVATE_KEY  ? &objects->private_key
@@ -108,7 +176,7 @@ struct fault key_find_all(struct token_session *session, const struct key_ref *r
 {
     CK_OBJECT_HANDLE found[FOUND_MAX] = { 0 };
     CK_ULONG count = 0;
-    TRY(find_by_id(session, ref, found, &count));
+    TRY(find_objects(session, ref, NULL, found, &count));
     struct key_objects objects = { .private_key = CK_INVALID_HANDLE,
                                    .public_key = CK_INVALID_HANDLE,
                                    .secret_key = CK_INVALID_HANDLE,
@@ -138,90 +206,28 @@ struct fault key_find(struct op *op, struct token_session *session, const struct
     return OK;
 }
 
-static uint32_t hash_text(uint32_t hash, const char *text)
-{
-    for (; *text != '\0'; text++) {
-        hash = (hash ^ (uint8_t)*text) * 16777619u; /* FNV-1a: spreads, keeps no secret */
-    }
-    return hash;
-}
-
-static struct handle *set_of(struct handle_cache *cache, const struct key_ref *ref)
-{
-    uint32_t hash = hash_text(hash_text(2166136261u, ref->id.text), ref->tenant.text) + (uint32_t)ref->purpose;
-    return cache->at[hash % HANDLE_SETS];
-}
-
-static bool same_key(const struct key_ref *a, const struct key_ref *b)
-{
-    return a->purpose == b->purpose && uuid_equal(a->id, b->id) && tenant_id_equal(a->tenant, b->tenant);
-}
-
-static bool recall(struct token_session *session, const struct key_ref *ref, struct handle *ret_handle)
-{
-    struct handle_cache *cache = &session->token->cache;
-    bool hit = false;
-    token_lock(&cache->lock);
-    const struct handle *set = set_of(cache, ref);
-    for (size_t i = 0; i < HANDLE_WAYS && !hit; i++) {
-        hit = set[i].generation == session->seen && same_key(&set[i].ref, ref);
-        if (hit) {
-            *ret_handle = set[i];
-        }
-    }
-    token_unlock(&cache->lock);
-    return hit;
-}
-
-static void remember(struct token_session *session, const struct handle *handle)
-{
-    struct handle_cache *cache = &session->token->cache;
-    token_lock(&cache->lock);
-    struct handle *set = set_of(cache, &handle->ref);
-    struct handle *place = &set[cache->next_way++ % HANDLE_WAYS];
-    for (size_t i = 0; i < HANDLE_WAYS; i++) {
-        if (same_key(&set[i].ref, &handle->ref)) {
-            place = &set[i];
-            break;
-        }
-        if (set[i].generation != session->seen) {
-            place = &set[i];
-        }
-    }
-    *place = *handle;
-    token_unlock(&cache->lock);
-}
-
-void key_forget(struct token *token, const struct key_ref *ref)
-{
-    token_lock(&token->cache.lock);
-    struct handle *set = set_of(&token->cache, ref);
-    for (size_t i = 0; i < HANDLE_WAYS; i++) {
-        if (same_key(&set[i].ref, ref)) {
-            set[i].generation = 0;
-        }
-    }
-    token_unlock(&token->cache.lock);
-}
-
 struct fault key_not_found(struct op *op)
 {
     return op_fail(op, FAULT(KEY_NOT_FOUND), "the token holds no such key for this tenant and purpose");
+}
+
+static struct fault find_to_use(struct op *op, struct token_session *session, struct handle *handle)
+{
+    struct key_objects objects = { 0 };
+    TRY(key_find(op, session, &handle->ref, &objects));
+    handle->object = objects.private_key != CK_INVALID_HANDLE ? objects.private_key : objects.secret_key;
+    handle->algorithm = objects.algorithm;
+    return handle->object != CK_INVALID_HANDLE ? OK : key_not_found(op);
 }
 
 struct fault key_use(struct op *op, struct token_session *session, const struct key_ref *ref,
                      CK_OBJECT_HANDLE *ret_object, enum key_algorithm *ret_algorithm)
 {
     struct handle handle = { .ref = *ref, .generation = session->seen };
-    if (!recall(session, ref, &handle)) {
-        struct key_objects objects = { 0 };
-        TRY(key_find(op, session, ref, &objects));
-        handle.object = objects.private_key != CK_INVALID_HANDLE ? objects.private_key : objects.secret_key;
-        handle.algorithm = objects.algorithm;
-        if (handle.object == CK_INVALID_HANDLE) {
-            return key_not_found(op);
-        }
-        remember(session, &handle);
+    if (!cache_recall(session, &handle)) {
+        struct fault fault = find_to_use(op, session, &handle);
+        cache_found(session, FAULTED(fault) ? NULL : &handle);
+        TRY(fault);
     }
     *ret_object = handle.object;
     *ret_algorithm = handle.algorithm;

@@ -43,3 +43,23 @@ struct fault sign_check_key(struct op *op, enum key_algorithm algorithm, enum si
     }
     return OK;
 }
+
+/* Only where the site sets the attribute on its keys. What the token refuses is never shown again by this process. */
+struct fault key_login_again(struct token_session *session)
+{
+    struct token *token = session->token;
+    const struct token_settings *settings = token->settings;
+    if ((settings->quirks.set_yes & 1u << QUIRK_CKA_ALWAYS_AUTHENTICATE) == 0 || settings->login == TOKEN_LOGIN_NONE) {
+        return OK;
+    }
+    if (atomic_load(&token->pin_refused)) {
+        return call_refused(&session->call, "C_Login", CKR_PIN_INCORRECT);
+    }
+    bool typed_there = settings->login == TOKEN_LOGIN_PROTECTED;
+    struct fault fault =
+        gate_login_again(&session->call, session->handle, typed_there ? (struct span){ 0 } : secret_span(settings->pin));
+    if (FAULTED(fault) && session->call.refusal->class == CKR_CLASS_PIN) {
+        atomic_store(&token->pin_refused, true);
+    }
+    return fault;
+}

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <openssl/err.h>
+#include <pthread.h>
 #include <stdio.h>
 
 #define MECHANISMS_MAX 1024
@@ -45,66 +46,6 @@ static struct fault libp11_refused(struct call *call, const char *function, char
     return fault;
 }
 
-static bool wanted(const struct module *module, const PKCS11_TOKEN *token)
-{
-    return token != NULL && token->initialized && strcmp(token->label, module->label) == 0 &&
-           (module->serial[0] == '\0' || strcmp(token->serialnr, module->serial) == 0);
-}
-
-static void keep(struct module *module, PKCS11_SLOT *slot)
-{
-    const PKCS11_TOKEN *token = slot->token;
-    module->slot = PKCS11_get_slotid_from_slot(slot);
-    (void)snprintf(module->token_label, sizeof(module->token_label), "%s", token->label);
-    (void)snprintf(module->token_model, sizeof(module->token_model), "%s", token->model);
-    (void)snprintf(module->token_serial, sizeof(module->token_serial), "%s", token->serialnr);
-    module->login_required = token->loginRequired;
-    module->pin_locked = token->userPinLocked;
-    module->pin_final_try = token->userPinFinalTry;
-}
-
-static struct fault choose(struct module *module, struct call *call, PKCS11_SLOT *slots, unsigned count, char *why,
-                           size_t why_size)
-{
-    PKCS11_SLOT *chosen = NULL;
-    unsigned matching = 0;
-    for (unsigned i = 0; i < count; i++) {
-        if (wanted(module, slots[i].token)) {
-            chosen = chosen == NULL ? &slots[i] : chosen;
-            matching++;
-        }
-    }
-    if (matching == 1) {
-        keep(module, chosen);
-        return OK;
-    }
-    struct fault fault = call_refused(call, "C_GetSlotList", CKR_TOKEN_NOT_PRESENT);
-    if (matching == 0) {
-        (void)snprintf(why, why_size,
-                       "%s has no initialised token labelled '%s'%s%s among its %u slots: "
-                       "correct token.label, or initialise the token with its own tools",
-                       module->path, module->label, module->serial[0] != '\0' ? " with serial " : "", module->serial,
-                       count);
-    } else {
-        (void)snprintf(why, why_size, "%u tokens are labelled '%s': set token.serial to choose one", matching,
-                       module->label);
-    }
-    return fault;
-}
-
-static struct fault find_slot(struct module *module, struct call *call, char *why, size_t why_size)
-{
-    PKCS11_SLOT *slots = NULL;
-    unsigned count = 0;
-    if (PKCS11_enumerate_slots(module->libp11, &slots, &count) != 0) {
-        return libp11_refused(call, "C_GetSlotList", why, why_size);
-    }
-    struct fault fault = choose(module, call, slots, count, why, why_size);
-    /* Closes every session of every slot: none is open yet. */
-    PKCS11_release_all_slots(module->libp11, slots, count);
-    return fault;
-}
-
 static void note_mechanism(struct module *module, struct call *call, CK_MECHANISM_TYPE type)
 {
     struct mechanisms *has = &module->has;
@@ -116,9 +57,11 @@ static void note_mechanism(struct module *module, struct call *call, CK_MECHANIS
         { CKM_ECDSA, CKF_SIGN, &has->ecdsa },
         { CKM_RSA_PKCS, CKF_SIGN, &has->rsa_pkcs },
         { CKM_RSA_PKCS_PSS, CKF_SIGN, &has->rsa_pss },
+        { CKM_RSA_X_509, CKF_SIGN, &has->rsa_raw },
         { CKM_AES_GCM, CKF_ENCRYPT | CKF_DECRYPT, &has->aes_gcm },
         { CKM_EC_KEY_PAIR_GEN, CKF_GENERATE_KEY_PAIR, &has->ec_generate },
         { CKM_RSA_PKCS_KEY_PAIR_GEN, CKF_GENERATE_KEY_PAIR, &has->rsa_generate },
+        { CKM_RSA_X9_31_KEY_PAIR_GEN, CKF_GENERATE_KEY_PAIR, &has->rsa_x9_31 },
         { CKM_AES_KEY_GEN, CKF_GENERATE, &has->aes_generate },
     };
     for (size_t i = 0; i < COUNT_OF(known); i++) {
@@ -127,7 +70,8 @@ static void note_mechanism(struct module *module, struct call *call, CK_MECHANIS
             continue;
         }
         *known[i].into = (info.flags & known[i].needs) == known[i].needs;
-        if (type == CKM_RSA_PKCS_KEY_PAIR_GEN) {
+        if ((type == CKM_RSA_PKCS_KEY_PAIR_GEN || type == CKM_RSA_X9_31_KEY_PAIR_GEN) &&
+            info.ulMaxKeySize > has->rsa_max) {
             has->rsa_max = info.ulMaxKeySize;
         }
     }
@@ -146,14 +90,106 @@ static struct fault list_mechanisms(struct module *module, struct call *call)
     return OK;
 }
 
+/* ---- C_Initialize and C_Finalize ---- */
+
+/* One library, one C_Initialize, however many tokens of ours are in it. */
+struct library {
+    void *handle;
+    PKCS11_CTX *libp11;
+    unsigned users;
+};
+static struct library libraries[TOKENS_MAX];
+static pthread_mutex_t libraries_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* The library's row; a free one when it has none. A process has at most TOKENS_MAX tokens. */
+static struct library *library_of(void *handle)
+{
+    struct library *free_row = NULL;
+    for (size_t i = 0; i < COUNT_OF(libraries); i++) {
+        if (libraries[i].handle == handle) {
+            return &libraries[i];
+        }
+        free_row = libraries[i].handle == NULL ? &libraries[i] : free_row;
+    }
+    return free_row;
+}
+
+/* The first of several: libp11 initialises. */
+static struct fault initialise(struct module *module, struct call *call, struct library *row, char *why,
+                               size_t why_size)
+{
+    PKCS11_CTX *libp11 = PKCS11_CTX_new();
+    REQUIRE(libp11 != NULL, NO_MEMORY);
+    if (module->settings->init_args != NULL && module->settings->init_args[0] != '\0') {
+        PKCS11_CTX_init_args(libp11, module->settings->init_args);
+    }
+    if (PKCS11_CTX_load(libp11, module->path) != 0) {
+        struct fault fault = libp11_refused(call, "C_Initialize", why, why_size);
+        PKCS11_CTX_free(libp11);
+        return fault;
+    }
+    *row = (struct library){ .handle = module->library, .libp11 = libp11 };
+    return OK;
+}
+
+/* Not the first: the library should be initialised. If it lost that, then for all of its tokens. */
+static struct fault initialise_again(struct module *module, struct call *call, char *why, size_t why_size)
+{
+    CK_C_INITIALIZE_ARGS args = { .flags = CKF_OS_LOCKING_OK,
+                                  .pReserved = (void *)(uintptr_t)module->settings->init_args };
+    if (module->settings->init_args != NULL && module->settings->init_args[0] == '\0') {
+        args.pReserved = NULL;
+    }
+    CK_RV rv = module->gate.list->C_Initialize(&args);
+    if (rv == CKR_OK || rv == CKR_CRYPTOKI_ALREADY_INITIALIZED) {
+        return OK;
+    }
+    struct fault fault = call_refused(call, "C_Initialize", rv);
+    call_print(call, why, why_size);
+    return fault;
+}
+
+static struct fault enter(struct module *module, struct call *call, char *why, size_t why_size)
+{
+    BUG_IF(pthread_mutex_lock(&libraries_lock) != 0);
+    struct library *row = library_of(module->library);
+    struct fault fault = FAULT(SATURATED);
+    if (row != NULL) {
+        fault = row->users == 0 ? initialise(module, call, row, why, why_size)
+                                : initialise_again(module, call, why, why_size);
+    }
+    if (!FAULTED(fault)) {
+        row->users++;
+        module->libp11 = row->libp11;
+    }
+    BUG_IF(pthread_mutex_unlock(&libraries_lock) != 0);
+    return fault;
+}
+
+static void leave(struct module *module)
+{
+    BUG_IF(pthread_mutex_lock(&libraries_lock) != 0);
+    struct library *row = library_of(module->library);
+    BUG_IF(row == NULL || row->users == 0);
+    row->users--;
+    module->libp11 = NULL;
+    if (row->users > 0) {
+        if (module->slot_known) { /* C_Finalize would close them */
+            (void)module->gate.list->C_CloseAllSessions(module->slot);
+        }
+    } else {
+        PKCS11_CTX_unload(row->libp11);
+        PKCS11_CTX_free(row->libp11);
+        *row = (struct library){ 0 };
+        ERR_clear_error();
+    }
+    BUG_IF(pthread_mutex_unlock(&libraries_lock) != 0);
+}
+
 static struct fault start(struct module *module, struct call *call, char *why, size_t why_size)
 {
-    module->libp11 = PKCS11_CTX_new();
-    REQUIRE(module->libp11 != NULL, NO_MEMORY);
-    if (PKCS11_CTX_load(module->libp11, module->path) != 0) {
-        return libp11_refused(call, "C_Initialize", why, why_size);
-    }
-    TRY(find_slot(module, call, why, why_size));
+    TRY(enter(module, call, why, why_size));
+    TRY(slot_find(module, call, why, why_size));
     struct fault fault = list_mechanisms(module, call);
     if (FAULTED(fault)) {
         call_print(call, why, why_size);
@@ -173,10 +209,7 @@ struct fault module_start(struct module *module, struct call *call, char *why, s
 
 void module_stop(struct module *module)
 {
-    PKCS11_CTX *libp11 = TAKE(module->libp11);
-    if (libp11 != NULL) {
-        PKCS11_CTX_unload(libp11);
-        PKCS11_CTX_free(libp11);
-        ERR_clear_error();
+    if (module->libp11 != NULL) {
+        leave(module);
     }
 }

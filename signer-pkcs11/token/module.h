@@ -1,9 +1,11 @@
 /*
- * The PKCS#11 module in memory, and the slot of our token. libp11 loads it, initialises and finalises it, and finds the
- * slot; from the first session on everything goes through the gate. Two facts of libp11 0.4.13 draw that line:
- * releasing its slots closes every session of the slot, so it may hold none while ours are open; and its login keeps a
+ * The PKCS#11 module in memory, and the slot of our token. libp11 loads it, initialises and finalises it; from there on
+ * everything goes through the gate. Facts of libp11 0.4.13 draw that line: releasing its slots closes every session of
+ * every slot, also those of another token of ours in the same module; it shows no session limits; and its login keeps a
  * plain copy of the PIN, its key generation knows RSA only. The library stays mapped from module_load to module_unload,
  * so the gate's function list is valid across module_stop and module_start.
+ *
+ * Several tokens may be in one module: they share its C_Initialize, and the last one to stop calls C_Finalize.
  *
  * Not thread-safe: start and stop only while no call is inside the module.
  */
@@ -11,25 +13,28 @@
 #define SIGNER_TOKEN_MODULE_H
 
 #include "signer-pkcs11/token/gate.h"
+#include "signer-pkcs11/token/settings.h"
 
 #include <libp11.h>
 
 /* What the token says it can do; never assumed. Key sizes in bits. */
 struct mechanisms {
-    bool ecdsa, rsa_pkcs, rsa_pss, aes_gcm; /* for signing and sealing */
-    bool ec_generate, rsa_generate, aes_generate;
+    bool ecdsa, rsa_pkcs, rsa_pss, rsa_raw, aes_gcm; /* for signing and sealing */
+    bool ec_generate, rsa_generate, rsa_x9_31, aes_generate;
     CK_ULONG rsa_max;
 };
 
 struct module {
-    const char *path;           /* borrowed */
-    const char *label, *serial; /* of the wanted token; borrowed; serial "" = any */
+    const char *path;                      /* borrowed */
+    const struct token_settings *settings; /* which token is wanted, and C_Initialize's text; borrowed */
     void *library;
-    PKCS11_CTX *libp11; /* NULL = not initialised */
+    PKCS11_CTX *libp11; /* NULL = not initialised; shared with the other tokens of this library */
     struct gate gate;
     CK_SLOT_ID slot;
+    bool slot_known; /* since the first module_start that found it */
     char token_label[33], token_model[17], token_serial[17];
     bool login_required, pin_locked, pin_final_try;
+    CK_ULONG session_limit; /* at most open at once; 0 = the token says none */
     struct mechanisms has;
 };
 
@@ -40,5 +45,13 @@ void module_unload(struct module *module); /* after module_stop */
  * TOKEN_UNAVAILABLE; call->refusal is set, `why` says it in words. */
 struct fault module_start(struct module *module, struct call *call, char *why, size_t why_size);
 void module_stop(struct module *module); /* C_Finalize; every session and handle is void */
+
+/* ---- slot.c ---- */
+/* The slot of the wanted token; fills what `struct module` says of it. TOKEN_UNAVAILABLE, `why` in words. */
+struct fault slot_find(struct module *module, struct call *call, char *why, size_t why_size);
+/* Cryptoki pads its texts with blanks: without them, NUL-terminated. `size` is that of `out`. */
+void slot_text(const void *padded, size_t len, char *out, size_t size);
+/* Does `info` fit the settings? */
+bool slot_wanted(const struct token_settings *settings, CK_SLOT_ID slot, const CK_TOKEN_INFO *info);
 
 #endif

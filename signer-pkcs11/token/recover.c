@@ -10,6 +10,22 @@ static struct fault refuse_down(struct op *op, const struct token *token)
     return op_fail(op, fault, "%s", token->cause);
 }
 
+bool token_inside(const struct token *token)
+{
+    for (unsigned i = 0; i < token->pool.count + SPARES_MAX; i++) {
+        if (atomic_load(&token->pool.at[i].inside)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void token_publish_locked(struct token *token)
+{
+    bool open = !token->closed && token->state == TOKEN_OK && token->strikes == 0;
+    atomic_store(&token->open_epoch, open ? token->epoch : 0);
+}
+
 /* While the token is back on trial, one attempt decides; the others wait for it rather than fail with it. */
 static struct fault wait_for_entry_locked(struct op *op, struct token_session *session)
 {
@@ -31,48 +47,89 @@ static struct fault wait_for_entry_locked(struct op *op, struct token_session *s
     }
 }
 
-static struct fault enter(struct op *op, struct token_session *session)
+static struct fault enter_slowly(struct op *op, struct token_session *session)
 {
     struct token *token = session->token;
     token_lock(&token->lock);
+    atomic_store(&session->inside, false);
+    if (token->closed && !token_inside(token)) {
+        BUG_IF(pthread_cond_signal(&token->work) != 0);
+    }
     struct fault fault = wait_for_entry_locked(op, session);
     if (!FAULTED(fault)) {
-        token->inside++;
+        atomic_store(&session->inside, true);
         session->seen = token->epoch;
     }
     token_unlock(&token->lock);
     return fault;
 }
 
+static struct fault enter(struct op *op, struct token_session *session)
+{
+    atomic_store(&session->inside, true);
+    uint64_t epoch = atomic_load(&session->token->open_epoch);
+    if (epoch == 0) {
+        return enter_slowly(op, session);
+    }
+    session->seen = epoch;
+    return OK;
+}
+
 /* answered: the token did its part, whatever the answer was. */
 static void leave(struct token_session *session, bool answered)
 {
     struct token *token = session->token;
+    atomic_store(&session->inside, false);
+    if (atomic_load(&token->open_epoch) == session->seen) {
+        return; /* all is well, and nobody waits for who leaves */
+    }
     token_lock(&token->lock);
-    BUG_IF(token->inside == 0);
-    token->inside--;
-    if (token->closed && token->inside == 0) {
+    if (token->closed && !token_inside(token)) {
         BUG_IF(pthread_cond_signal(&token->work) != 0);
     }
     if (answered && token->strikes > 0 && token->wanted == CKR_CLASS_CALL && session->seen == token->epoch) {
         token->strikes = 0;
         token->state = TOKEN_OK;
         token->cause[0] = '\0';
+        token_publish_locked(token);
         BUG_IF(pthread_cond_broadcast(&token->changed) != 0);
     }
     token_unlock(&token->lock);
 }
 
+void recover_close(struct token_session *session)
+{
+    struct token *token = session->token;
+    token_lock(&token->lock);
+    bool open = !token->closed;
+    atomic_store(&session->inside, open);
+    bool known = session->ground == token->ground;
+    token_unlock(&token->lock);
+    if (open) {
+        session_drop(session, known);
+        session->seen = UINT64_MAX; /* of no epoch: that this call ended says nothing about the token */
+        leave(session, false);
+    } else {
+        session->epoch = 0; /* closed when it is next used */
+    }
+}
+
 static void end_trial(struct token_session *session)
 {
     struct token *token = session->token;
+    token_lock(&token->lock);
     if (session->on_trial) {
         session->on_trial = false;
-        token_lock(&token->lock);
         token->trial_out = false;
         BUG_IF(pthread_cond_broadcast(&token->changed) != 0);
-        token_unlock(&token->lock);
     }
+    token_unlock(&token->lock);
+}
+
+/* A trial that does not come back decides nothing: the next caller may try. */
+void recover_abandon(struct token_session *session)
+{
+    end_trial(session);
 }
 
 static void cause_from(struct token *token, const struct ckr_row *row)
@@ -89,6 +146,7 @@ void keeper_ask_locked(struct token *token, const struct ckr_row *refusal, uint6
         token->strikes++;
         token->state = token->strikes >= STRIKES_DOWN ? TOKEN_DOWN : TOKEN_DEGRADED;
         cause_from(token, refusal);
+        token_publish_locked(token);
         BUG_IF(pthread_cond_broadcast(&token->changed) != 0);
     }
     if (token->wanted < refusal->class) {
@@ -166,6 +224,8 @@ struct fault token_run(struct op *op, struct token_session *session, const struc
                        void *job)
 {
     struct fault fault = run(op, session, key, step, job);
-    end_trial(session);
+    if (atomic_load_explicit(&session->on_trial, memory_order_relaxed)) {
+        end_trial(session);
+    }
     return fault;
 }

@@ -29,14 +29,44 @@ static void seal_job_clear(struct seal_job *job)
     mem_free(TAKE(job->out));
 }
 
-static CK_GCM_PARAMS params_of(struct seal_job *job)
+/* As PKCS#11 2.30 had it: quirk gcm-no-iv-bits. */
+struct gcm_params_short {
+    CK_BYTE *iv;
+    CK_ULONG iv_len;
+    CK_BYTE *aad;
+    CK_ULONG aad_len, tag_bits;
+};
+union gcm_params {
+    CK_GCM_PARAMS full;
+    struct gcm_params_short brief;
+};
+
+static CK_MECHANISM gcm_with(const struct token_session *session, struct seal_job *job, union gcm_params *params)
 {
-    return (CK_GCM_PARAMS){ .pIv = job->iv,
-                            .ulIvLen = IV_LEN,
-                            .ulIvBits = IV_LEN * 8,
-                            .pAAD = (uint8_t *)(uintptr_t)job->aad.at,
-                            .ulAADLen = job->aad.len,
-                            .ulTagBits = TAG_LEN * 8 };
+    uint8_t *aad = (uint8_t *)(uintptr_t)job->aad.at;
+    if (quirk_on(&session->token->settings->quirks, QUIRK_GCM_NO_IV_BITS)) {
+        params->brief = (struct gcm_params_short){ job->iv, IV_LEN, aad, job->aad.len, TAG_LEN * 8 };
+        return (CK_MECHANISM){ CKM_AES_GCM, &params->brief, sizeof(params->brief) };
+    }
+    params->full = (CK_GCM_PARAMS){ .pIv = job->iv,
+                                    .ulIvLen = IV_LEN,
+                                    .ulIvBits = IV_LEN * 8,
+                                    .pAAD = aad,
+                                    .ulAADLen = job->aad.len,
+                                    .ulTagBits = TAG_LEN * 8 };
+    return (CK_MECHANISM){ CKM_AES_GCM, &params->full, sizeof(params->full) };
+}
+
+/* Never the same twice under one key: from the token's generator, from ours, or made by the token while it seals. */
+static struct fault new_iv(struct token_session *session, struct seal_job *job)
+{
+    const struct token_quirks *quirks = &session->token->settings->quirks;
+    if (quirk_on(quirks, QUIRK_GCM_TOKEN_IV)) {
+        memset(job->iv, 0, IV_LEN);
+        return OK;
+    }
+    return quirk_on(quirks, QUIRK_GCM_HOST_IV) ? random_bytes(job->iv, IV_LEN)
+                                               : gate_random(&session->call, session->handle, job->iv, IV_LEN);
 }
 
 static struct fault sealing_key(struct op *op, struct token_session *session, const struct key_ref *key,
@@ -56,10 +86,11 @@ static struct fault sealing_key(struct op *op, struct token_session *session, co
 static struct fault encrypt(struct token_session *session, CK_OBJECT_HANDLE object, struct seal_job *job)
 {
     struct call *call = &session->call;
-    TRY(gate_random(call, session->handle, job->iv, IV_LEN));
-    CK_GCM_PARAMS params = params_of(job);
-    CK_MECHANISM mechanism = { CKM_AES_GCM, &params, sizeof(params) };
+    union gcm_params params;
+    TRY(new_iv(session, job));
+    CK_MECHANISM mechanism = gcm_with(session, job, &params);
     TRY(gate_encrypt_init(call, session->handle, &mechanism, object));
+    TRY(key_login_again(session));
     job->out_len = job->input.len + TAG_LEN;
     return gate_encrypt(call, session->handle, job->input, job->out, &job->out_len);
 }
@@ -69,7 +100,12 @@ static struct fault seal_step(struct op *op, struct token_session *session, void
     struct seal_job *job = arg;
     CK_OBJECT_HANDLE object = CK_INVALID_HANDLE;
     TRY(sealing_key(op, session, job->key, &object));
-    return encrypt(session, object, job);
+    TRY(encrypt(session, object, job));
+    static const uint8_t zeros[IV_LEN] = { 0 };
+    if (span_equal(SPAN_ARRAY(job->iv), SPAN_ARRAY(zeros))) {
+        return op_fail(op, FAULT(INTERNAL), "the token sealed without an IV of its own: leave quirk gcm-token-iv out");
+    }
+    return OK;
 }
 
 static struct fault check_sizes(struct op *op, struct span aad, struct span bytes)
@@ -117,9 +153,10 @@ static bool token_still_seals(struct token_session *session, CK_OBJECT_HANDLE ob
 
 static struct fault decrypt(struct token_session *session, CK_OBJECT_HANDLE object, struct seal_job *job)
 {
-    CK_GCM_PARAMS params = params_of(job);
-    CK_MECHANISM mechanism = { CKM_AES_GCM, &params, sizeof(params) };
+    union gcm_params params;
+    CK_MECHANISM mechanism = gcm_with(session, job, &params);
     TRY(gate_decrypt_init(&session->call, session->handle, &mechanism, object));
+    TRY(key_login_again(session));
     job->out_len = job->input.len + TAG_LEN;
     return gate_decrypt(&session->call, session->handle, job->input, job->out, &job->out_len);
 }

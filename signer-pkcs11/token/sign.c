@@ -20,6 +20,7 @@ static const uint8_t sha384_info[] = { 0x30, 0x41, 0x30, 0x0d, 0x06, 0x09, 0x60,
 static const uint8_t sha512_info[] = { 0x30, 0x51, 0x30, 0x0d, 0x06, 0x09, 0x60, 0x86, 0x48, 0x01,
                                        0x65, 0x03, 0x04, 0x02, 0x03, 0x05, 0x00, 0x04, 0x40 };
 #define DIGEST_INFO_MAX (sizeof(sha512_info) + 64)
+#define ECDSA_FIELD_MAX 48
 
 static const struct {
     struct span info;
@@ -45,6 +46,7 @@ static struct fault sign_with(struct token_session *session, CK_MECHANISM *mecha
 {
     job->raw_len = sizeof(job->raw);
     TRY(gate_sign_init(&session->call, session->handle, mechanism, object));
+    TRY(key_login_again(session));
     return gate_sign(&session->call, session->handle, input, job->raw, &job->raw_len);
 }
 
@@ -55,6 +57,11 @@ static struct fault sign_ecdsa(struct op *op, struct token_session *session, CK_
     /* FIPS 186-5 6.4.1: the leftmost bits of a digest that is longer than the order. Not every token cuts by itself. */
     size_t field = algorithm_bits(job->algorithm) / 8;
     struct span input = { job->digest.at, job->digest.len < field ? job->digest.len : field };
+    uint8_t padded[ECDSA_FIELD_MAX] = { 0 };
+    if (input.len < field && quirk_on(&session->token->settings->quirks, QUIRK_ECDSA_PAD)) {
+        memcpy(padded + field - input.len, input.at, input.len); /* the same number, so the same signature */
+        input = span_of(padded, field);
+    }
     CK_MECHANISM mechanism = { CKM_ECDSA, NULL, 0 };
     return sign_with(session, &mechanism, object, input, job);
 }
@@ -71,9 +78,24 @@ static struct fault sign_pkcs1(struct op *op, struct token_session *session, CK_
     return sign_with(session, &mechanism, object, span_of(input, info.len + job->digest.len), job);
 }
 
+/* Quirk pss-raw: the token only raises the encoded message to the private exponent. */
+static struct fault sign_pss_raw(struct op *op, struct token_session *session, CK_OBJECT_HANDLE object,
+                                 struct sign_job *job)
+{
+    uint8_t encoded[RSA_BYTES_MAX];
+    size_t len = algorithm_bits(job->algorithm) / 8;
+    TRY(needs(op, session->token->module.has.rsa_raw, "CKM_RSA_X_509"));
+    TRY(pss_encode(op, job->hash, job->digest, encoded, len));
+    CK_MECHANISM mechanism = { CKM_RSA_X_509, NULL, 0 };
+    return sign_with(session, &mechanism, object, span_of(encoded, len), job);
+}
+
 static struct fault sign_pss(struct op *op, struct token_session *session, CK_OBJECT_HANDLE object,
                              struct sign_job *job)
 {
+    if (quirk_on(&session->token->settings->quirks, QUIRK_PSS_RAW)) {
+        return sign_pss_raw(op, session, object, job);
+    }
     TRY(needs(op, session->token->module.has.rsa_pss, "CKM_RSA_PKCS_PSS"));
     CK_RSA_PKCS_PSS_PARAMS params = { .hashAlg = hashes[job->hash].mechanism,
                                       .mgf = hashes[job->hash].mgf,

@@ -16,9 +16,12 @@
 #include "appliance/base/op.h"
 #include "appliance/base/secret.h"
 #include "signer-pkcs11/protocol/key.h"
+#include "signer-pkcs11/token/settings.h"
 
 struct token;
-struct token_session; /* one worker thread's; from token_session_take */
+struct token_session; /* one thread's at a time; from token_session_take */
+
+#define CKR_CLASSES 7 /* in the order of enum ckr_class, see gate.h and health.h */
 
 enum token_state { TOKEN_OK, TOKEN_DEGRADED, TOKEN_DOWN };
 struct token_status {
@@ -27,21 +30,28 @@ struct token_status {
     char cause[160]; /* why not OK, and what to do */
     uint64_t recoveries;
     unsigned sessions;      /* open on the token now */
+    unsigned in_use;        /* taken, the ones set aside not counted */
+    unsigned set_aside;     /* whose call does not come back */
+    unsigned waiting;       /* callers that wait for a session */
+    uint64_t refusals[CKR_CLASSES]; /* of the module, by class */
     int64_t oldest_call_ms; /* how long the longest running call has been inside the module; 0 = none is */
     bool restart_advised;   /* a call does not come back: only a new process can go on */
 };
 
-/* Loads the module and logs in. TOKEN_UNAVAILABLE, TOKEN_PIN. `pin` is borrowed for the token's life. */
-struct fault token_open(const struct config *config, const char *module_path, const struct secret *pin, struct buf *why,
-                        struct token **ret_token);
+/* Loads the module and logs in. TOKEN_UNAVAILABLE, TOKEN_PIN. `settings` is borrowed for the token's life. */
+struct fault token_open(const struct token_settings *settings, struct buf *why, struct token **ret_token);
 void token_close(struct token *token);
 DEFINE_FREEP(struct token, token_close)
 void token_status(struct token *token, struct token_status *ret_status);
 
-/* A session for the calling thread; config signer.sessions of them exist. Waits until op's deadline (SATURATED). */
+/* A session for the calling thread; as many exist as the token's settings allow. Waits until op's deadline; SATURATED
+ * then, and at once when as many wait already as signer.queue allows. */
 struct fault token_session_take(struct op *op, struct token *token, struct token_session **ret_session);
 void token_session_put(struct token_session *session);
 DEFINE_FREEP(struct token_session, token_session_put)
+/* On another thread, while the session's call does not come back from the module: the session is set aside, and a new
+ * one may take its place. Its own thread puts it as ever when the call has returned; then it is closed. Idempotent. */
+void token_session_set_aside(struct token_session *session);
 
 /* Each: KEY_NOT_FOUND, TOKEN_UNAVAILABLE (after bounded recovery within op's deadline), TOKEN_MECHANISM ... */
 struct fault token_generate(struct op *op, struct token_session *session, const struct key_ref *key,

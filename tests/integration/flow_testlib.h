@@ -30,13 +30,14 @@ static struct fake_key {
 static size_t fake_key_count;
 static pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
 static atomic_bool signer_gone, signer_lies;
-static atomic_uint signer_signed;
+static atomic_uint signer_signed, signer_probed; /* with an operation id, and without */
 
 static struct fake_key *fake_find_locked(const struct key_ref *ref)
 {
     for (size_t i = 0; i < fake_key_count; i++) {
         if (uuid_equal(fake_keys[i].ref.id, ref->id) && fake_keys[i].ref.purpose == ref->purpose &&
-            tenant_id_equal(fake_keys[i].ref.tenant, ref->tenant)) {
+            tenant_id_equal(fake_keys[i].ref.tenant, ref->tenant) &&
+            strcmp(fake_keys[i].ref.token.text, ref->token.text) == 0) {
             return &fake_keys[i];
         }
     }
@@ -99,6 +100,17 @@ struct fault signer_public_key(struct op *op, struct signer_client *client, cons
     return fake_spki(key, spki);
 }
 
+/* Two tokens, by name. */
+struct fault signer_health(struct op *op, struct signer_client *client, struct signer_health *ret_health)
+{
+    (void)op, (void)client;
+    REQUIRE(!atomic_load(&signer_gone), SIGNER_UNAVAILABLE);
+    *ret_health = (struct signer_health){ .journal_usable = true, .token_count = 2 };
+    ret_health->tokens[0].name = (struct token_name){ "main" };
+    ret_health->tokens[1].name = (struct token_name){ "backup" };
+    return OK;
+}
+
 static const EVP_MD *fake_md(enum hash_algorithm hash)
 {
     return hash == HASH_SHA512 ? EVP_sha512() : hash == HASH_SHA384 ? EVP_sha384() : EVP_sha256();
@@ -108,7 +120,7 @@ struct fault signer_sign(struct op *op, struct signer_client *client, const stru
                          struct buf *signature)
 {
     (void)client;
-    BUG_IF(op->tx_open != 0 || request->op_id.text[0] == '\0');
+    BUG_IF(op->tx_open != 0);
     REQUIRE(!atomic_load(&signer_gone), SIGNER_UNAVAILABLE);
     const struct fake_key *key = fake_find(&request->key);
     REQUIRE(key != NULL, KEY_NOT_FOUND);
@@ -124,7 +136,7 @@ struct fault signer_sign(struct op *op, struct signer_client *client, const stru
                 EVP_PKEY_sign(ctx, out, &len, digest, request->digest.len) == 1;
     EVP_PKEY_CTX_free(ctx);
     REQUIRE(good, CRYPTO);
-    (void)atomic_fetch_add(&signer_signed, 1);
+    (void)atomic_fetch_add(request->op_id.text[0] != '\0' ? &signer_signed : &signer_probed, 1);
     return buf_put(signature, span_of(out, len));
 }
 

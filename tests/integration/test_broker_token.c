@@ -78,11 +78,12 @@ static void a_token_that_hangs_holds_up_its_callers_only_and_health_goes_on(void
     }
     for (size_t i = 0; i < COUNT_OF(callers); i++) {
         assert_int_equal(pthread_join(callers[i].thread, NULL), 0);
-        assert_fault(callers[i].fault, SIGNER_UNAVAILABLE); /* inside the token: nobody can say more */
+        assert_fault(callers[i].fault, DEADLINE); /* told by the signer, not found out by waiting in vain */
     }
-    /* Both sessions are in there now: who comes is told that none came free, inside its deadline. */
-    assert_fault(sign_in(&rig, &request, 1000), SATURATED);
+    /* Their sessions are set aside; others take their place, and hang as well. */
+    assert_fault(sign_in(&rig, &request, 1000), DEADLINE);
     assert_true(health_of(&rig).self_test_passed);
+    assert_int_equal(health_of(&rig).tokens[0].set_aside, 3);
     control(&rig, "\n");
     assert_fault(sign_in(&rig, &request, 20000), NONE);
     assert_int_equal(rig_end(&rig, SIGTERM), 0);

@@ -1,23 +1,28 @@
 #include "tests/p11fault/p11fault.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <p11-kit/pkcs11.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
-#define EXPORT    __attribute__((visibility("default")))
-#define RULES_MAX 32
-#define NAMES_MAX 80
+#define EXPORT       __attribute__((visibility("default")))
+#define RULES_MAX    32
+#define NAMES_MAX    80
+#define HOLD_LOOK_NS 20000000
 
 p11fault_plan_fn p11fault_plan EXPORT;
 p11fault_clear_fn p11fault_clear EXPORT;
 p11fault_hits_fn p11fault_hits EXPORT;
 p11fault_calls_fn p11fault_calls EXPORT;
+p11fault_most_fn p11fault_most EXPORT;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t cleared = PTHREAD_COND_INITIALIZER;
@@ -30,8 +35,9 @@ static unsigned hits, generation;
 static bool dead;
 static struct {
     const char *name;
-    unsigned calls;
+    unsigned calls, now, most;
 } counted[NAMES_MAX];
+static char *counts_file; /* NAMES_MAX lines, mapped; NULL = none */
 
 static CK_FUNCTION_LIST *real, list;
 static CK_SLOT_ID last_slot;
@@ -86,9 +92,21 @@ unsigned p11fault_calls(const char *function)
     return count;
 }
 
+unsigned p11fault_most(const char *function)
+{
+    unsigned most = 0;
+    (void)pthread_mutex_lock(&lock);
+    for (size_t i = 0; i < NAMES_MAX && counted[i].name != NULL; i++) {
+        most = strcmp(counted[i].name, function) == 0 ? counted[i].most : most;
+    }
+    (void)pthread_mutex_unlock(&lock);
+    return most;
+}
+
 static enum p11fault_effect effect_named(const char *name)
 {
-    static const char *const names[] = { "none", "do-it", "close-sessions", "logout", "finalize", "die", "hold" };
+    static const char *const names[] = { "none", "do-it", "close-sessions", "logout", "finalize",
+                                         "die",  "hold",  "forget",         "exit",   "exit-late" };
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         if (strcmp(names[i], name) == 0) {
             return (enum p11fault_effect)i;
@@ -120,6 +138,8 @@ static void read_line_locked(char *line)
             rule.times = (unsigned)strtoul(value, NULL, 10);
         } else if (strcmp(word, "effect") == 0) {
             rule.effect = effect_named(value);
+        } else if (strcmp(word, "flags") == 0) {
+            rule.flags = strtoul(value, NULL, 0);
         } else if (strcmp(word, "hold_ms") == 0) {
             rule.hold_ms = (unsigned)strtoul(value, NULL, 10);
         }
@@ -159,15 +179,40 @@ static void read_control_locked(void)
     (void)fclose(file);
 }
 
-static void count_locked(const char *name)
+static void open_counts_locked(void)
 {
-    for (size_t i = 0; i < NAMES_MAX; i++) {
-        if (counted[i].name == NULL || counted[i].name == name) {
-            counted[i].name = name;
-            counted[i].calls++;
-            return;
-        }
+    const char *path = getenv("P11FAULT_COUNTS");
+    if (path == NULL || counts_file != NULL) {
+        return;
     }
+    size_t size = (size_t)NAMES_MAX * P11FAULT_COUNTS_LINE;
+    int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd >= 0 && ftruncate(fd, (off_t)size) == 0) {
+        void *mapped = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        counts_file = mapped != MAP_FAILED ? mapped : NULL;
+    }
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+}
+
+static size_t count_locked(const char *name)
+{
+    size_t i = 0;
+    while (i < NAMES_MAX - 1 && counted[i].name != NULL && counted[i].name != name) {
+        i++;
+    }
+    counted[i].name = name;
+    counted[i].calls++;
+    counted[i].now++;
+    counted[i].most = counted[i].now > counted[i].most ? counted[i].now : counted[i].most;
+    if (counts_file != NULL) {
+        char line[P11FAULT_COUNTS_LINE + 1];
+        (void)snprintf(line, sizeof(line), "%-38s %12u %10u", name, counted[i].calls, counted[i].most);
+        line[P11FAULT_COUNTS_LINE - 1] = '\n';
+        memcpy(counts_file + i * P11FAULT_COUNTS_LINE, line, P11FAULT_COUNTS_LINE);
+    }
+    return i;
 }
 
 static bool pick_locked(const char *name, struct p11fault_rule *picked)
@@ -198,7 +243,18 @@ static void hold_locked(unsigned ms)
         until.tv_sec++;
         until.tv_nsec -= 1000000000;
     }
-    while (generation == mine && pthread_cond_timedwait(&cleared, &lock, &until) == 0) {
+    while (generation == mine) { /* looks at the control file too: no other call may come to do that */
+        struct timespec now;
+        (void)clock_gettime(CLOCK_REALTIME, &now);
+        if (now.tv_sec > until.tv_sec || (now.tv_sec == until.tv_sec && now.tv_nsec >= until.tv_nsec)) {
+            return;
+        }
+        now.tv_nsec += HOLD_LOOK_NS;
+        now.tv_sec += now.tv_nsec / 1000000000;
+        now.tv_nsec %= 1000000000;
+        bool nearly = now.tv_sec > until.tv_sec || (now.tv_sec == until.tv_sec && now.tv_nsec > until.tv_nsec);
+        (void)pthread_cond_timedwait(&cleared, &lock, nearly ? &until : &now);
+        read_control_locked();
     }
 }
 
@@ -210,13 +266,33 @@ static bool is_dead_locked(const char *name)
     return dead && strcmp(name, "C_Finalize") != 0;
 }
 
-/* true: the caller answers *rv without (or after) the real call. */
-static bool judged(const char *name, CK_RV *rv, bool *do_it)
+/* What is to become of one call. */
+struct verdict {
+    size_t counter;
+    bool answer, do_it, forget, exit_late; /* answer rv; after the real call; with nothing found; and end after it */
+    CK_RV rv;
+    CK_FLAGS flags;
+};
+
+static void harm(const struct p11fault_rule *rule, CK_SLOT_ID slot, CK_SESSION_HANDLE session)
+{
+    if (rule->effect == P11FAULT_CLOSE_SESSIONS) {
+        (void)real->C_CloseAllSessions(slot);
+    } else if (rule->effect == P11FAULT_LOGOUT) {
+        (void)real->C_Logout(session);
+    } else if (rule->effect == P11FAULT_FINALIZE) {
+        (void)real->C_Finalize(NULL);
+    } else if (rule->effect == P11FAULT_EXIT) {
+        _exit(P11FAULT_EXIT_CODE);
+    }
+}
+
+static struct verdict begin(const char *name)
 {
     struct p11fault_rule rule = { 0 };
     (void)pthread_mutex_lock(&lock);
     read_control_locked();
-    count_locked(name);
+    struct verdict verdict = { .counter = count_locked(name) };
     bool hit = pick_locked(name, &rule);
     CK_SLOT_ID slot = last_slot;
     CK_SESSION_HANDLE session = last_session;
@@ -227,36 +303,41 @@ static bool judged(const char *name, CK_RV *rv, bool *do_it)
     bool gone = is_dead_locked(name);
     (void)pthread_mutex_unlock(&lock);
     if (gone) {
-        *rv = CKR_CRYPTOKI_NOT_INITIALIZED;
-        return true;
+        verdict.answer = true;
+        verdict.rv = CKR_CRYPTOKI_NOT_INITIALIZED;
+    } else if (hit) {
+        harm(&rule, slot, session);
+        verdict.do_it = rule.effect == P11FAULT_DO_IT;
+        verdict.forget = rule.effect == P11FAULT_FORGET;
+        verdict.exit_late = rule.effect == P11FAULT_EXIT_LATE;
+        verdict.rv = rule.rv;
+        verdict.flags = rule.flags;
+        verdict.answer = rule.rv != CKR_OK;
     }
-    if (!hit) {
-        return false;
-    }
-    if (rule.effect == P11FAULT_CLOSE_SESSIONS) {
-        (void)real->C_CloseAllSessions(slot);
-    } else if (rule.effect == P11FAULT_LOGOUT) {
-        (void)real->C_Logout(session);
-    } else if (rule.effect == P11FAULT_FINALIZE) {
-        (void)real->C_Finalize(NULL);
-    }
-    *do_it = rule.effect == P11FAULT_DO_IT;
-    *rv = rule.rv;
-    return rule.rv != CKR_OK;
+    return verdict;
 }
 
-#define WRAP(name, params, args)          \
-    static CK_RV wrapped_##name params    \
-    {                                     \
-        CK_RV rv = CKR_OK;                \
-        bool do_it = false;               \
-        if (judged(#name, &rv, &do_it)) { \
-            if (do_it) {                  \
-                (void)real->name args;    \
-            }                             \
-            return rv;                    \
-        }                                 \
-        return real->name args;           \
+static void end(const struct verdict *verdict)
+{
+    if (verdict->exit_late) {
+        _exit(P11FAULT_EXIT_CODE);
+    }
+    (void)pthread_mutex_lock(&lock);
+    counted[verdict->counter].now--;
+    (void)pthread_mutex_unlock(&lock);
+}
+
+#define WRAP(name, params, args)                \
+    static CK_RV wrapped_##name params          \
+    {                                           \
+        struct verdict verdict = begin(#name);  \
+        CK_RV rv = verdict.rv;                  \
+        if (!verdict.answer || verdict.do_it) { \
+            CK_RV really = real->name args;     \
+            rv = verdict.answer ? rv : really;  \
+        }                                       \
+        end(&verdict);                          \
+        return rv;                              \
     }
 
 WRAP(C_Initialize, (void *args), (args))
@@ -264,15 +345,13 @@ WRAP(C_Finalize, (void *reserved), (reserved))
 WRAP(C_GetInfo, (CK_INFO * info), (info))
 WRAP(C_GetSlotList, (CK_BBOOL present, CK_SLOT_ID *slots, CK_ULONG *count), (present, slots, count))
 WRAP(C_GetSlotInfo, (CK_SLOT_ID slot, CK_SLOT_INFO *info), (slot, info))
-WRAP(C_GetTokenInfo, (CK_SLOT_ID slot, CK_TOKEN_INFO *info), (slot, info))
 WRAP(C_GetMechanismList, (CK_SLOT_ID slot, CK_MECHANISM_TYPE *types, CK_ULONG *count), (slot, types, count))
 WRAP(C_GetMechanismInfo, (CK_SLOT_ID slot, CK_MECHANISM_TYPE type, CK_MECHANISM_INFO *info), (slot, type, info))
 WRAP(C_CloseSession, (CK_SESSION_HANDLE session), (session))
+WRAP(C_CloseAllSessions, (CK_SLOT_ID slot), (slot))
 WRAP(C_GetSessionInfo, (CK_SESSION_HANDLE session, CK_SESSION_INFO *info), (session, info))
 WRAP(C_Login, (CK_SESSION_HANDLE session, CK_USER_TYPE user, CK_BYTE *pin, CK_ULONG len), (session, user, pin, len))
 WRAP(C_FindObjectsInit, (CK_SESSION_HANDLE session, CK_ATTRIBUTE *wanted, CK_ULONG count), (session, wanted, count))
-WRAP(C_FindObjects, (CK_SESSION_HANDLE session, CK_OBJECT_HANDLE *found, CK_ULONG max, CK_ULONG *count),
-     (session, found, max, count))
 WRAP(C_FindObjectsFinal, (CK_SESSION_HANDLE session), (session))
 WRAP(C_GetAttributeValue, (CK_SESSION_HANDLE session, CK_OBJECT_HANDLE object, CK_ATTRIBUTE *shown, CK_ULONG count),
      (session, object, shown, count))
@@ -298,21 +377,45 @@ WRAP(C_Decrypt, (CK_SESSION_HANDLE session, CK_BYTE *in, CK_ULONG in_len, CK_BYT
      (session, in, in_len, out, out_len))
 WRAP(C_GenerateRandom, (CK_SESSION_HANDLE session, CK_BYTE *at, CK_ULONG len), (session, at, len))
 
+static CK_RV wrapped_C_FindObjects(CK_SESSION_HANDLE session, CK_OBJECT_HANDLE *found, CK_ULONG max, CK_ULONG *count)
+{
+    struct verdict verdict = begin("C_FindObjects");
+    CK_RV rv = verdict.rv;
+    if (!verdict.answer) {
+        rv = real->C_FindObjects(session, found, max, count);
+        *count = verdict.forget && rv == CKR_OK ? 0 : *count;
+    }
+    end(&verdict);
+    return rv;
+}
+
+static CK_RV wrapped_C_GetTokenInfo(CK_SLOT_ID slot, CK_TOKEN_INFO *info)
+{
+    struct verdict verdict = begin("C_GetTokenInfo");
+    CK_RV rv = verdict.rv;
+    if (!verdict.answer) {
+        rv = real->C_GetTokenInfo(slot, info);
+        info->flags |= verdict.flags;
+    }
+    end(&verdict);
+    return rv;
+}
+
 static CK_RV wrapped_C_OpenSession(CK_SLOT_ID slot, CK_FLAGS flags, void *application, CK_NOTIFY notify,
                                    CK_SESSION_HANDLE *session)
 {
-    CK_RV rv = CKR_OK;
-    bool do_it = false;
-    if (judged("C_OpenSession", &rv, &do_it)) {
-        return rv;
+    struct verdict verdict = begin("C_OpenSession");
+    CK_RV rv = verdict.rv;
+    if (!verdict.answer) {
+        rv = real->C_OpenSession(slot, flags, application, notify, session);
     }
-    rv = real->C_OpenSession(slot, flags, application, notify, session);
-    if (rv == CKR_OK) {
+    if (!verdict.answer && rv == CKR_OK) {
         (void)pthread_mutex_lock(&lock);
         last_slot = slot;
         last_session = *session;
         (void)pthread_mutex_unlock(&lock);
     }
+    end(&verdict);
     return rv;
 }
 
@@ -330,6 +433,7 @@ static void take_over(void)
     TAKE_OVER(C_GetMechanismInfo)
     TAKE_OVER(C_OpenSession)
     TAKE_OVER(C_CloseSession)
+    TAKE_OVER(C_CloseAllSessions)
     TAKE_OVER(C_GetSessionInfo)
     TAKE_OVER(C_Login)
     TAKE_OVER(C_FindObjectsInit)
@@ -354,6 +458,7 @@ EXPORT CK_RV C_GetFunctionList(CK_FUNCTION_LIST **ret_list)
     CK_RV (*function_list)(CK_FUNCTION_LIST **) = NULL;
     const char *path = getenv("P11FAULT_MODULE");
     (void)pthread_mutex_lock(&lock);
+    open_counts_locked();
     if (real == NULL) {
         void *module = dlopen(path != NULL ? path : "/usr/lib/softhsm/libsofthsm2.so", RTLD_NOW | RTLD_LOCAL);
         *(void **)&function_list = module != NULL ? dlsym(module, "C_GetFunctionList") : NULL;

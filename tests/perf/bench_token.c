@@ -1,9 +1,11 @@
 /*
  * How fast the token itself signs, for scripts/bench: C_SignInit and C_Sign straight on the module's function list
- * ("raw"), and the same keys through the token room ("token"), with 1, 2, 4 and 8 threads, each with a session of its
- * own. Makes its keys in the token and destroys them at the end.
- *   bench_token MODULE TOKEN_LABEL PIN_FILE [SECONDS_PER_RUN]
- * Prints one JSON object: {"runs":[{"layer","algorithm","threads","operations","per_second","p50_us","p95_us",...}]}.
+ * ("raw"), and the same keys through the token room ("token"), each thread with a session of its own.
+ *   bench_token MODULE TOKEN_LABEL PIN_FILE
+ * reads runs from its input, one a line, and answers each with a JSON object, so that a script can let runs of several
+ * programs take turns on one noisy machine:
+ *   raw|token ALGORITHM default|pss THREADS SECONDS
+ * Makes a key of each algorithm in the token when it is first asked for, and destroys them at the end.
  */
 #include "appliance/base/alloc.h"
 #include "appliance/base/file.h"
@@ -17,8 +19,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#define THREADS_MAX 8
-#define SAMPLES_MAX ((size_t)1 << 21) /* of one thread and run */
+#define THREADS_MAX 32
+#define SAMPLES_MAX ((size_t)1 << 18) /* of one thread and run */
 
 enum layer { LAYER_RAW, LAYER_TOKEN };
 
@@ -26,15 +28,23 @@ struct bench {
     CK_FUNCTION_LIST *raw;
     CK_SLOT_ID slot;
     struct token *token;
-    mono_ns span;
+    struct op *op;
+    struct token_session *session;
+    uint32_t *samples;
+    struct {
+        struct key_ref ref;
+        CK_OBJECT_HANDLE object;
+    } keys[KEY_ALGORITHM_COUNT];
 };
 
 struct run {
     const struct bench *bench;
     enum layer layer;
     enum key_algorithm algorithm;
+    enum sign_scheme scheme;
     struct key_ref key;
     CK_OBJECT_HANDLE object;
+    mono_ns span;
     pthread_barrier_t *start;
     uint32_t *samples; /* nanoseconds / 100 */
     size_t count;
@@ -48,11 +58,16 @@ static const uint8_t digest_info[] = { 0x30, 0x31, 0x30, 0x0d, 0x06, 0x09, 0x60,
 static bool sign_raw(const struct run *run, CK_SESSION_HANDLE session)
 {
     uint8_t input[sizeof(digest_info) + sizeof(digest)], out[SIGNATURE_MAX];
-    bool rsa = run->algorithm == KEY_ALGORITHM_RSA_3072;
-    size_t head = rsa ? sizeof(digest_info) : 0;
+    size_t head = run->scheme == SIGN_SCHEME_RSA_PKCS1 ? sizeof(digest_info) : 0;
+    CK_RSA_PKCS_PSS_PARAMS pss = { .hashAlg = CKM_SHA256, .mgf = CKG_MGF1_SHA256, .sLen = sizeof(digest) };
+    CK_MECHANISM mechanism = { CKM_ECDSA, NULL, 0 };
+    if (run->scheme == SIGN_SCHEME_RSA_PKCS1) {
+        mechanism.mechanism = CKM_RSA_PKCS;
+    } else if (run->scheme == SIGN_SCHEME_RSA_PSS) {
+        mechanism = (CK_MECHANISM){ CKM_RSA_PKCS_PSS, &pss, sizeof(pss) };
+    }
     memcpy(input, digest_info, head);
     memcpy(input + head, digest, sizeof(digest));
-    CK_MECHANISM mechanism = { rsa ? CKM_RSA_PKCS : CKM_ECDSA, NULL, 0 };
     CK_ULONG len = sizeof(out);
     return run->bench->raw->C_SignInit(session, &mechanism, run->object) == CKR_OK &&
            run->bench->raw->C_Sign(session, input, head + sizeof(digest), out, &len) == CKR_OK;
@@ -60,16 +75,15 @@ static bool sign_raw(const struct run *run, CK_SESSION_HANDLE session)
 
 static bool sign_token(const struct run *run, struct op *op, struct token_session *session, struct buf *out)
 {
-    enum sign_scheme scheme = key_default_scheme(run->algorithm);
     buf_clear(out);
-    return !FAULTED(token_sign(op, session, &run->key, scheme, HASH_SHA256, SPAN_ARRAY(digest), out));
+    return !FAULTED(token_sign(op, session, &run->key, run->scheme, HASH_SHA256, SPAN_ARRAY(digest), out));
 }
 
 static void measure(struct run *run, CK_SESSION_HANDLE raw, struct op *op, struct token_session *session)
 {
     CLEANUP(buf_free) struct buf out = BUF_INIT(SIGNATURE_MAX);
     (void)pthread_barrier_wait(run->start);
-    mono_ns end = clock_mono() + run->bench->span;
+    mono_ns end = clock_mono() + run->span;
     for (mono_ns before = clock_mono(); before < end && run->count < SAMPLES_MAX;) {
         bool fine = run->layer == LAYER_RAW ? sign_raw(run, raw) : sign_token(run, op, session, &out);
         mono_ns after = clock_mono();
@@ -124,6 +138,7 @@ static void print_run(struct jout *jout, struct run *runs, unsigned threads, mon
     jout_object(jout);
     jout_key_text(jout, "layer", runs->layer == LAYER_RAW ? "raw" : "token");
     jout_key_text(jout, "algorithm", key_algorithm_text(runs->algorithm));
+    jout_key_text(jout, "scheme", runs->scheme == SIGN_SCHEME_RSA_PSS ? "pss" : "default");
     jout_key_int(jout, "threads", threads);
     jout_key_int(jout, "operations", (int64_t)count);
     jout_key_int(jout, "per_second", (int64_t)((double)count * 1e9 / (double)took));
@@ -133,11 +148,12 @@ static void print_run(struct jout *jout, struct run *runs, unsigned threads, mon
     jout_object_end(jout);
 }
 
-static bool run_all(const struct run *model, unsigned threads, uint32_t *samples, struct jout *jout)
+static bool run_all(const struct run *model, unsigned threads, struct jout *jout)
 {
-    struct run runs[THREADS_MAX];
+    static struct run runs[THREADS_MAX];
     pthread_t ids[THREADS_MAX];
     pthread_barrier_t start;
+    uint32_t *samples = model->bench->samples;
     BUG_IF(pthread_barrier_init(&start, NULL, threads + 1) != 0);
     for (unsigned i = 0; i < threads; i++) {
         runs[i] = *model;
@@ -203,55 +219,71 @@ static bool raw_find(const struct bench *bench, const struct run *run, CK_OBJECT
     return found;
 }
 
-static bool bench_algorithm(const struct bench *bench, enum key_algorithm algorithm, uint32_t *samples,
-                            struct jout *jout)
+static bool key_made(struct bench *bench, struct run *run)
 {
-    static const unsigned threads[] = { 1, 2, 4, 8 };
-    CLEANUP(buf_free) struct buf spki = BUF_INIT(SPKI_MAX);
-    CLEANUP(op_freep) struct op *op = NULL;
-    CLEANUP(token_session_putp) struct token_session *session = NULL;
-    struct run run = { .bench = bench,
-                       .algorithm = algorithm,
-                       .key = { .tenant = { "bench" }, .purpose = KEY_PURPOSE_CODESIGN } };
-    if (FAULTED(op_new("bench", run.key.tenant, 3600000, &op)) || FAULTED(uuid_new(&run.key.id)) ||
-        FAULTED(token_session_take(op, bench->token, &session)) ||
-        FAULTED(token_generate(op, session, &run.key, algorithm, &spki))) {
-        (void)fprintf(stderr, "bench_token: the key cannot be made: %s\n", op != NULL ? op->note.detail : "");
-        return false;
-    }
-    bool fine = raw_find(bench, &run, &run.object);
-    for (int layer = LAYER_RAW; fine && layer <= LAYER_TOKEN; layer++) {
-        run.layer = (enum layer)layer;
-        for (size_t i = 0; fine && i < COUNT_OF(threads); i++) {
-            fine = run_all(&run, threads[i], samples, jout);
+    struct key_ref *ref = &bench->keys[run->algorithm].ref;
+    if (ref->purpose == KEY_PURPOSE_NONE) {
+        CLEANUP(buf_free) struct buf spki = BUF_INIT(SPKI_MAX);
+        struct key_ref made = { .tenant = { "bench" }, .purpose = KEY_PURPOSE_CODESIGN };
+        run->key = made;
+        if (FAULTED(uuid_new(&run->key.id)) ||
+            FAULTED(token_generate(bench->op, bench->session, &run->key, run->algorithm, &spki))) {
+            (void)fprintf(stderr, "bench_token: the key cannot be made: %s\n", bench->op->note.detail);
+            return false;
+        }
+        *ref = run->key;
+        if (!raw_find(bench, run, &bench->keys[run->algorithm].object)) {
+            (void)fprintf(stderr, "bench_token: the key is not found\n");
+            return false;
         }
     }
-    return !FAULTED(token_destroy(op, session, &run.key)) && fine;
+    run->key = *ref;
+    run->object = bench->keys[run->algorithm].object;
+    return true;
 }
 
-static bool bench_all(const struct bench *bench, const char *module)
+static bool one_run(struct bench *bench, char *line)
 {
-    CLEANUP(buf_free) struct buf out = BUF_INIT(1 << 16);
-    CLEANUP(mem_freep) uint32_t *samples = NULL;
+    CLEANUP(buf_free) struct buf out = BUF_INIT(1 << 12);
     struct jout jout;
-    if (FAULTED(mem_new(2 * THREADS_MAX * SAMPLES_MAX, sizeof(*samples), (void *)&samples))) {
+    char *rest = NULL;
+    const char *words[5] = { 0 };
+    for (size_t i = 0; i < COUNT_OF(words); i++) {
+        words[i] = strtok_r(i == 0 ? line : NULL, " \n", &rest);
+        if (words[i] == NULL) {
+            return false;
+        }
+    }
+    struct run run = { .bench = bench,
+                       .layer = strcmp(words[0], "raw") == 0 ? LAYER_RAW : LAYER_TOKEN,
+                       .span = (mono_ns)(strtod(words[4], NULL) * 1e9) };
+    unsigned threads = (unsigned)strtoul(words[3], NULL, 10);
+    if (FAULTED(key_algorithm_parse(span_text(words[1]), &run.algorithm)) || threads < 1 || threads > THREADS_MAX) {
         return false;
     }
+    run.scheme = strcmp(words[2], "pss") == 0 ? SIGN_SCHEME_RSA_PSS : key_default_scheme(run.algorithm);
     jout_init(&jout, &out);
-    jout_object(&jout);
-    jout_key_text(&jout, "module", module);
-    jout_key_int(&jout, "cpus", sysconf(_SC_NPROCESSORS_ONLN));
-    jout_key(&jout, "runs");
-    jout_array(&jout);
-    bool fine = bench_algorithm(bench, KEY_ALGORITHM_EC_P256, samples, &jout) &&
-                bench_algorithm(bench, KEY_ALGORITHM_RSA_3072, samples, &jout);
-    jout_array_end(&jout);
-    jout_object_end(&jout);
     const char *text = NULL;
-    if (!fine || FAULTED(jout_end(&jout)) || FAULTED(buf_cstr(&out, &text))) {
+    if (!key_made(bench, &run) || !run_all(&run, threads, &jout) || FAULTED(jout_end(&jout)) ||
+        FAULTED(buf_cstr(&out, &text))) {
         return false;
     }
-    return puts(text) >= 0;
+    return puts(text) >= 0 && fflush(stdout) == 0;
+}
+
+static bool all_runs(struct bench *bench)
+{
+    char line[256];
+    bool fine = true;
+    while (fine && fgets(line, sizeof(line), stdin) != NULL) {
+        fine = one_run(bench, line);
+    }
+    for (size_t i = 0; i < KEY_ALGORITHM_COUNT; i++) {
+        if (bench->keys[i].ref.purpose != KEY_PURPOSE_NONE) {
+            fine = !FAULTED(token_destroy(bench->op, bench->session, &bench->keys[i].ref)) && fine;
+        }
+    }
+    return fine;
 }
 
 int main(int argc, char **argv)
@@ -259,27 +291,37 @@ int main(int argc, char **argv)
     CLEANUP(secret_freep) struct secret *pin = NULL;
     CLEANUP(buf_free) struct buf why = BUF_INIT(4096);
     CLEANUP(token_closep) struct token *token = NULL;
+    CLEANUP(mem_freep) uint32_t *samples = NULL;
+    CLEANUP(op_freep) struct op *op = NULL;
+    CLEANUP(token_session_putp) struct token_session *session = NULL;
+    static struct bench bench;
     const char *text = "";
-    if (argc < 4 || argc > 5) {
-        (void)fprintf(stderr, "usage: bench_token MODULE TOKEN_LABEL PIN_FILE [SECONDS_PER_RUN]\n");
+    if (argc != 4) {
+        (void)fprintf(stderr, "usage: bench_token MODULE TOKEN_LABEL PIN_FILE, and runs on its input\n");
         return 2;
     }
-    double seconds = argc == 5 ? strtod(argv[4], NULL) : 2;
-    struct config config = { .token_label = argv[2], .token_serial = "", .signer_sessions = THREADS_MAX + 1 };
-    struct bench bench = { .span = (mono_ns)((seconds > 0 ? seconds : 2) * 1e9) };
+    struct token_settings settings = {
+        .module = argv[1], .label = argv[2], .serial = "", .sessions = THREADS_MAX + 1, .queue = THREADS_MAX
+    };
     if (FAULTED(secret_from_file(argv[3], &pin))) {
         (void)fprintf(stderr, "bench_token: %s must be a file of mode 0600 with the PIN\n", argv[3]);
         return 2;
     }
-    if (FAULTED(token_open(&config, argv[1], pin, &why, &token))) {
+    settings.pin = pin;
+    if (FAULTED(token_open(&settings, &why, &token))) {
         IGNORE(buf_cstr(&why, &text));
         (void)fprintf(stderr, "bench_token: %s\n", text);
         return 2;
     }
-    bench.token = token;
-    if (!raw_open(&bench, argv[1], argv[2])) {
+    if (!raw_open(&bench, argv[1], argv[2]) || FAULTED(mem_new((size_t)2 * THREADS_MAX * SAMPLES_MAX, 4, &samples)) ||
+        FAULTED(op_new("bench", (struct tenant_id){ "bench" }, 36000000, &op)) ||
+        FAULTED(token_session_take(op, token, &session))) {
         (void)fprintf(stderr, "bench_token: the token's slot was not found\n");
         return 1;
     }
-    return bench_all(&bench, argv[1]) ? 0 : 1;
+    bench.token = token;
+    bench.op = op;
+    bench.session = session;
+    bench.samples = samples;
+    return all_runs(&bench) ? 0 : 1;
 }

@@ -11,7 +11,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
-#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -83,6 +82,22 @@ static inline void segment_load(const struct place *place, uint32_t number, stru
     assert_fault(file_read(path, out), NONE);
 }
 
+static inline struct fault visit_nothing(void *arg, uint32_t number, size_t offset, const struct record *record)
+{
+    (void)arg, (void)number, (void)offset, (void)record;
+    return OK;
+}
+
+/* Without the zeros that stand ahead of the next record. */
+static inline void segment_load_records(const struct place *place, uint32_t number, struct buf *out)
+{
+    struct segment_scan scan = { 0 };
+    segment_load(place, number, out);
+    assert_fault(segment_read(buf_span(out), number, visit_nothing, NULL, &scan), NONE);
+    assert_true(scan.clean && !scan.damaged);
+    out->len = scan.end;
+}
+
 static inline void segment_store(const struct place *place, uint32_t number, struct span bytes)
 {
     char path[128];
@@ -96,7 +111,7 @@ static inline struct journal *journal_in(const struct place *place, size_t segme
 {
     struct journal *journal = NULL;
     uint64_t cut = 0;
-    assert_fault(journal_open_sized(place->folder, segment_bytes, NULL, &cut, &journal), NONE);
+    assert_fault(journal_open_sized(place->folder, JOURNAL_RETENTION_MIN, segment_bytes, NULL, &cut, &journal), NONE);
     return journal;
 }
 
@@ -121,6 +136,9 @@ static inline struct sha256 hash_of_number(unsigned n)
     return hash;
 }
 
+/* Where the first record stands, behind the mark of the opening. */
+#define FIRST_AT (SEGMENT_HEADER + RECORD_MARK_SIZE)
+
 /* A record of 144 bytes: no padding, so that every byte of it matters. */
 #define SIGNATURE_LEN 80
 static inline void signature_of(unsigned n, uint8_t out[SIGNATURE_LEN])
@@ -130,66 +148,22 @@ static inline void signature_of(unsigned n, uint8_t out[SIGNATURE_LEN])
     }
 }
 
-/* A caller that waits where a signer goes on to other work. */
-struct caller {
-    struct journal_parked parked;
-    struct journal_write write;
-    sem_t called;
-    struct fault fault;
-};
-
-static inline void caller_woken(struct journal_parked *parked)
-{
-    BUG_IF(sem_post(&((struct caller *)((char *)parked - offsetof(struct caller, parked)))->called) != 0);
-}
-
-static inline void caller_done(struct journal_write *write, struct fault fault, const char *why)
-{
-    struct caller *caller = (struct caller *)((char *)write - offsetof(struct caller, write));
-    caller->fault = fault;
-    BUG_IF(FAULTED(fault) == (why[0] == 0));
-    BUG_IF(sem_post(&caller->called) != 0);
-}
-
-static inline void caller_init(struct caller *caller)
-{
-    *caller = (struct caller){ .parked.wake = caller_woken, .write.done = caller_done };
-    BUG_IF(sem_init(&caller->called, 0, 0) != 0);
-}
-
-static inline void caller_wait(struct caller *caller)
-{
-    while (sem_wait(&caller->called) != 0) {
-        BUG_IF(errno != EINTR);
-    }
-}
-
 /* Signs operation n as a signer would. */
 static inline struct fault sign_once(struct op *op, struct journal *journal, unsigned n, bool *ret_replayed)
 {
     CLEANUP(buf_free) struct buf signature = BUF_INIT(SIGNATURE_MAX);
-    struct journal_entry entry = { 0 };
-    struct caller caller;
+    CLEANUP(journal_leave) struct journal_entry entry = { 0 };
     struct uuid id = id_of(n);
     struct sha256 request = hash_of_number(n);
-    enum journal_outcome outcome = JOURNAL_PARKED;
     uint8_t made[SIGNATURE_LEN];
-    caller_init(&caller);
+    bool replayed = false;
     signature_of(n, made);
-    for (;;) {
-        TRY(journal_enter(op, journal, &id, &request, &caller.parked, &entry, &signature, &outcome));
-        if (outcome != JOURNAL_PARKED) {
-            break;
-        }
-        caller_wait(&caller);
-    }
-    *ret_replayed = outcome == JOURNAL_REPLAYED;
-    if (*ret_replayed) {
+    TRY(journal_enter(op, journal, &id, &request, &entry, &signature, &replayed));
+    *ret_replayed = replayed;
+    if (replayed) {
         return span_equal(buf_span(&signature), SPAN_ARRAY(made)) ? OK : FAULT(SIGNATURE_INVALID);
     }
-    journal_submit(&entry, SPAN_ARRAY(made), &caller.write);
-    caller_wait(&caller);
-    return caller.fault;
+    return journal_commit(op, &entry, SPAN_ARRAY(made));
 }
 
 static inline void assert_signs(struct journal *journal, unsigned n, bool replayed)

@@ -24,6 +24,7 @@ static const struct {
     { KEY_PURPOSE_JWT, ASKER_API, false },
     { KEY_PURPOSE_SEAL, ASKER_API, true },
     { KEY_PURPOSE_POST, ASKER_SUP, false },
+    { KEY_PURPOSE_KEY_SEAL, ASKER_NOBODY, true },
 };
 
 static struct fault asked(unsigned askers, enum wire_op op, enum key_purpose purpose, enum key_algorithm algorithm)
@@ -63,8 +64,10 @@ static void every_purpose_operation_algorithm_and_asker_is_decided_as_the_contra
         for (int op = WIRE_GENERATE_KEY; op < WIRE_OP_COUNT; op++) {
             for (int a = KEY_ALGORITHM_NONE + 1; a < KEY_ALGORITHM_COUNT; a++) {
                 for (unsigned askers = 0; askers <= (ASKER_API | ASKER_SUP); askers++) {
+                    bool fenced = op == WIRE_GENERATE_KEY && a == KEY_ALGORITHM_ML_DSA_65 &&
+                                  contract[p].purpose != KEY_PURPOSE_CODESIGN;
                     bool fits = op_fits((enum wire_op)op, (enum key_algorithm)a, contract[p].seals) &&
-                                (askers & contract[p].who) != 0;
+                                (askers & contract[p].who) != 0 && !fenced;
                     struct fault fault = asked(askers, (enum wire_op)op, contract[p].purpose, (enum key_algorithm)a);
                     assert_int_equal(fault.code, fits ? FAULT_NONE : FAULT_SIGNER_REFUSED);
                     allowed += fits;

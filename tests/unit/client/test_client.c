@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 /* What the signer of a test does with its next request. */
-enum act { ANSWER, REFUSE, WRONG_ID, UNASKED, RUBBISH, HANG, CLOSE, LEAVE };
+enum act { ANSWER, REFUSE, WRONG_ID, UNASKED, HEALTH, BARE, RUBBISH, HANG, CLOSE, LEAVE };
 
 struct fake {
     char path[64];
@@ -28,26 +28,35 @@ struct fake {
     char last_op_id[37];
 };
 
-static void reply(int fd, const struct wire_response *response)
+static void reply(struct frame_stream *stream, const struct wire_response *response)
 {
     CLEANUP(buf_free) struct buf frame = BUF_INIT(FRAME_HEADER + FRAME_MAX);
     size_t sent = 0;
     assert_fault(response_pack(response, &frame), NONE);
-    IGNORE(frame_send(fd, clock_mono() + 10 * NS_PER_S, buf_span(&frame), &sent));
+    IGNORE(frame_send(stream, clock_mono() + 10 * NS_PER_S, buf_span(&frame), &sent));
 }
+
+static const struct signer_health some_health = {
+    .state = SIGNER_DEGRADED,
+    .token_label = "token",
+    .cause = "a cause",
+    .operations = 5,
+    .queue = 6,
+    .journal_bytes = 7,
+    .fips_active = true,
+    .journal_usable = true,
+    .token_count = 2,
+    .tokens = { { .name = { "" }, .label = "token" }, { .name = { "hsm-2" }, .state = SIGNER_DOWN, .set_aside = 3 } },
+    .count_count = 1,
+    .counts = { { .op = WIRE_SIGN, .purpose = KEY_PURPOSE_TSA, .outcome = OP_OUTCOME_REFUSED, .count = 8 } },
+    .refusals = { 0, 0, 0, 0, 9, 0, 0 },
+};
 
 static void fill(const struct wire_request *request, struct wire_response *response)
 {
     switch (request->op) {
     case WIRE_HEALTH:
-        response->has_health = true;
-        response->health = (struct wire_health){ .state = 1,
-                                                 .token_label = "token",
-                                                 .cause = "a cause",
-                                                 .operations = 5,
-                                                 .queue = 6,
-                                                 .journal_bytes = 7,
-                                                 .fips_active = true };
+        response->health = &some_health;
         break;
     case WIRE_SIGN:
     case WIRE_SEAL:
@@ -78,29 +87,36 @@ static bool act_on(struct fake *fake, struct frame_stream *stream, const struct 
     switch (act) {
     case ANSWER:
         fill(request, &response);
-        reply(stream->fd, &response);
+        reply(stream, &response);
         return true;
     case REFUSE:
         response.fault = FAULT(KEY_NOT_FOUND);
         (void)snprintf(response.detail, sizeof(response.detail), "no such key here");
-        reply(stream->fd, &response);
+        reply(stream, &response);
         return true;
     case WRONG_ID:
         response.id++;
-        reply(stream->fd, &response);
+        reply(stream, &response);
         return true;
     case UNASKED:
         response.result = span_text("bytes that nobody asked for");
-        reply(stream->fd, &response);
+        reply(stream, &response);
+        return true;
+    case HEALTH:
+        response.health = &some_health;
+        reply(stream, &response);
+        return true;
+    case BARE:
+        reply(stream, &response);
         return true;
     case RUBBISH:
-        IGNORE(frame_send(stream->fd, clock_mono() + 10 * NS_PER_S, SPAN_ARRAY(rubbish), &sent));
+        IGNORE(frame_send(stream, clock_mono() + 10 * NS_PER_S, SPAN_ARRAY(rubbish), &sent));
         return true;
     case HANG:
         return true;
     case LEAVE: /* answers, and is gone before the next request */
         fill(request, &response);
-        reply(stream->fd, &response);
+        reply(stream, &response);
         return false;
     case CLOSE:
         break;
@@ -112,11 +128,12 @@ static void serve(struct fake *fake, int fd)
 {
     CLEANUP(frame_stream_clear) struct frame_stream stream = FRAME_STREAM_NONE;
     CLEANUP(arena_freep) struct arena *arena = NULL;
+    const struct frame_patience patience = { .first = FRAME_NEVER, .rest = 60 * NS_PER_S };
     struct span message;
     atomic_fetch_add(&fake->connections, 1);
-    assert_fault(frame_stream_init(&stream, fd), NONE);
+    assert_fault(frame_stream_init(&stream, fd, NULL), NONE);
     assert_fault(arena_new(WIRE_ARENA_MAX, &arena), NONE);
-    while (!FAULTED(frame_read(&stream, FRAME_NEVER, &message))) {
+    while (!FAULTED(frame_read(&stream, &patience, &message))) {
         arena_clear(arena);
         assert_fault(request_unpack(arena, message, &fake->last), NONE);
         if (!act_on(fake, &stream, &fake->last)) {
@@ -169,10 +186,11 @@ struct desk {
 
 static void desk_new(struct desk *desk, const char *path, int64_t timeout_ms)
 {
-    *desk = (struct desk){
-        .config = { .signer_socket = path, .signer_client_conns = 2, .signer_deadline = timeout_ms * NS_PER_MS },
-        .out = BUF_INIT(WIRE_RESULT_MAX)
-    };
+    *desk = (struct desk){ .config = { .signer_socket = path,
+                                       .signer_address = "",
+                                       .signer_client_conns = 2,
+                                       .signer_deadline = timeout_ms * NS_PER_MS },
+                           .out = BUF_INIT(WIRE_RESULT_MAX) };
     assert_fault(signer_client_new(&desk->config, &desk->client), NONE);
     assert_fault(op_new("test", (struct tenant_id){ "acme" }, 60000, &desk->op), NONE);
 }
@@ -311,6 +329,27 @@ static void answers_outside_the_protocol_are_refused_and_their_connection_droppe
         forget(&desk);
         assert_fault(sign(&desk), NONE);
         assert_int_equal(atomic_load(&fake.connections), 4);
+    }
+    fake_stop(&fake);
+}
+
+static void health_is_told_when_asked_for_and_only_then(void **state)
+{
+    (void)state;
+    static const enum act script[] = { BARE, HEALTH, REFUSE };
+    struct fake fake;
+    fake_start(&fake, script, COUNT_OF(script));
+    {
+        CLEANUP(desk_free) struct desk desk;
+        struct signer_health health = { .operations = 77 };
+        desk_new(&desk, fake.path, 60000);
+        assert_fault(signer_health(desk.op, desk.client, &health), SIGNER_PROTOCOL);
+        forget(&desk);
+        assert_fault(signer_destroy(desk.op, desk.client, &key), SIGNER_PROTOCOL);
+        forget(&desk);
+        assert_fault(signer_health(desk.op, desk.client, &health), KEY_NOT_FOUND);
+        assert_int_equal(health.operations, 77);
+        assert_int_equal(atomic_load(&fake.connections), 3);
     }
     fake_stop(&fake);
 }
@@ -482,13 +521,19 @@ static void every_operation_brings_back_what_the_signer_said(void **state)
         assert_string_equal(health.token_label, "token");
         assert_string_equal(health.cause, "a cause");
         assert_true(health.operations == 5 && health.queue == 6 && health.journal_bytes == 7 && health.fips_active);
+        assert_true(health.journal_usable && health.token_count == 2 && health.count_count == 1);
+        assert_string_equal(health.tokens[1].name.text, "hsm-2");
+        assert_true(health.tokens[1].state == SIGNER_DOWN && health.tokens[1].set_aside == 3);
+        assert_true(health.counts[0].op == WIRE_SIGN && health.counts[0].count == 8 && health.refusals[4] == 9);
         assert_fault(signer_public_key(desk.op, desk.client, &key, &algorithm, &desk.out), NONE);
         assert_int_equal(algorithm, KEY_ALGORITHM_EC_P384);
         assert_span_text(buf_span(&desk.out), "spki");
         request.op_id = (struct uuid){ "0190b3c4-0000-7000-8000-000000000002" };
+        request.key.token = (struct token_name){ "hsm-2" };
         assert_fault(signer_sign(desk.op, desk.client, &request, &desk.out), NONE);
         assert_span_text(buf_span(&desk.out), "spkiresult"); /* appended */
         assert_string_equal(fake.last.op_id.text, request.op_id.text);
+        assert_string_equal(fake.last.key.token.text, "hsm-2");
         assert_fault(signer_verify(desk.op, desk.client, &request, span_text("signature")), NONE);
         assert_fault(signer_seal(desk.op, desk.client, &key, span_text("a"), span_text("p"), &desk.out), NONE);
         assert_fault(signer_unseal(desk.op, desk.client, &key, span_text("a"), span_text("p"), &desk.out), NONE);
@@ -506,6 +551,7 @@ int main(void)
         cmocka_unit_test(a_call_inside_a_transaction_aborts),
         cmocka_unit_test(a_signer_that_does_not_answer_costs_no_more_than_the_deadline),
         cmocka_unit_test(answers_outside_the_protocol_are_refused_and_their_connection_dropped),
+        cmocka_unit_test(health_is_told_when_asked_for_and_only_then),
         cmocka_unit_test(the_signers_refusal_travels_with_its_words_and_keeps_the_connection),
         cmocka_unit_test(a_broken_connection_is_tried_once_more),
         cmocka_unit_test(making_a_key_is_not_repeated_when_it_may_have_happened),

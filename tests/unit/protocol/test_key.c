@@ -61,14 +61,18 @@ static void the_numbers_and_texts_are_those_of_the_first_release(void **state)
     assert_int_equal(KEY_PURPOSE_TSA, 3);
     assert_int_equal(KEY_PURPOSE_SEAL, 13);
     assert_int_equal(KEY_PURPOSE_POST, 14);
-    assert_int_equal(KEY_PURPOSE_COUNT, 15);
+    assert_int_equal(KEY_PURPOSE_KEY_SEAL, 15);
+    assert_int_equal(KEY_PURPOSE_COUNT, 16);
     assert_string_equal(key_purpose_text(KEY_PURPOSE_CODESIGN_EPHEMERAL), "codesign-ephemeral");
     assert_string_equal(key_purpose_text(KEY_PURPOSE_AUDIT_EXPORT), "audit-export");
     assert_int_equal(KEY_ALGORITHM_EC_P256, 1);
     assert_int_equal(KEY_ALGORITHM_AES_256, 5);
+    assert_int_equal(KEY_ALGORITHM_ML_DSA_65, 6);
     assert_string_equal(key_algorithm_text(KEY_ALGORITHM_RSA_3072), "rsa-3072");
+    assert_string_equal(key_algorithm_text(KEY_ALGORITHM_ML_DSA_65), "ml-dsa-65");
     assert_int_equal(SIGN_SCHEME_ECDSA, 1);
     assert_int_equal(SIGN_SCHEME_RSA_PSS, 3);
+    assert_int_equal(SIGN_SCHEME_ML_DSA, 4);
     assert_int_equal(HASH_SHA256, 1);
     assert_int_equal(hash_size(HASH_SHA256), 32);
     assert_int_equal(hash_size(HASH_SHA384), 48);
@@ -82,7 +86,27 @@ static void schemes_follow_the_kind_of_key(void **state)
     assert_int_equal(key_default_scheme(KEY_ALGORITHM_EC_P384), SIGN_SCHEME_ECDSA);
     assert_int_equal(key_default_scheme(KEY_ALGORITHM_RSA_3072), SIGN_SCHEME_RSA_PKCS1);
     assert_int_equal(key_default_scheme(KEY_ALGORITHM_RSA_4096), SIGN_SCHEME_RSA_PKCS1);
+    assert_int_equal(key_default_scheme(KEY_ALGORITHM_ML_DSA_65), SIGN_SCHEME_ML_DSA);
     assert_int_equal(key_default_scheme(KEY_ALGORITHM_AES_256), SIGN_SCHEME_NONE);
+}
+
+static void a_tokens_name_is_short_plain_and_never_empty(void **state)
+{
+    (void)state;
+    static const char *const wrong[] = { "",    "Main",     "a b",
+                                         "a/b", ".",        "a_b",
+                                         "a\n", "\xc3\xa4", "0123456789abcdefghijklmno" };
+    struct token_name name = { "before" };
+    for (size_t i = 0; i < COUNT_OF(wrong); i++) {
+        assert_fault(token_name_parse(span_text(wrong[i]), &name), BAD_ARGUMENT);
+        assert_string_equal(name.text, "before");
+    }
+    assert_fault(token_name_parse(span_of((const uint8_t *)"a\0b", 3), &name), BAD_ARGUMENT);
+    static const char *const right[] = { "a", "0", "-", "hsm-2", "0123456789abcdefghijklmn" };
+    for (size_t i = 0; i < COUNT_OF(right); i++) {
+        assert_fault(token_name_parse(span_text(right[i]), &name), NONE);
+        assert_string_equal(name.text, right[i]);
+    }
 }
 
 int main(void)
@@ -93,6 +117,7 @@ int main(void)
         cmocka_unit_test(every_value_has_a_text_that_parses_back),
         cmocka_unit_test(the_numbers_and_texts_are_those_of_the_first_release),
         cmocka_unit_test(schemes_follow_the_kind_of_key),
+        cmocka_unit_test(a_tokens_name_is_short_plain_and_never_empty),
     };
     return cmocka_run_group_tests_name("key", tests, NULL, NULL);
 }

@@ -2,6 +2,8 @@
 #include "signer-pkcs11/protocol/signer.pb-c.h"
 #include "testlib.h"
 
+#include <stdio.h>
+
 #define TENANT "acme"
 #define KEY_ID "0190b3c4-0000-7000-8000-0123456789ab"
 #define OP_ID  "0190b3c4-0000-7000-8000-00000000000f"
@@ -80,6 +82,12 @@ static void a_caller_is_told_what_is_wrong_before_anything_is_sent(void **state)
     request = request_of(WIRE_SIGN);
     request.key.id = (struct uuid){ "0190B3C4-0000-7000-8000-0123456789AB" };
     assert_check(request, BAD_ARGUMENT);
+    static const char *const tokens[] = { "A", "main token", "a/b", "-\n", "..", "\xc3\xa4", "a_b" };
+    for (size_t i = 0; i < COUNT_OF(tokens); i++) {
+        request = request_of(WIRE_SIGN);
+        (void)snprintf(request.key.token.text, sizeof(request.key.token.text), "%s", tokens[i]);
+        assert_check(request, BAD_ARGUMENT);
+    }
     request = request_of(WIRE_GENERATE_KEY);
     request.algorithm = KEY_ALGORITHM_NONE;
     assert_check(request, BAD_ARGUMENT);
@@ -177,6 +185,12 @@ static void a_signer_refuses_what_no_client_of_ours_sends(void **state)
     for (size_t i = 0; i < COUNT_OF(tenants); i++) {
         forge(&f);
         f.key.tenant = (char *)(uintptr_t)tenants[i];
+        assert_refused(&f.request.base);
+    }
+    static const char *const tokens[] = { "Main", "a b", "a/b", "..", "abcdefghijklmnopqrstuvwxy", "\x01", "a_b" };
+    for (size_t i = 0; i < COUNT_OF(tokens); i++) {
+        forge(&f);
+        f.key.token = (char *)(uintptr_t)tokens[i];
         assert_refused(&f.request.base);
     }
     forge(&f);
@@ -283,6 +297,7 @@ static void assert_same(const struct wire_request *a, const struct wire_request 
     assert_string_equal(a->key.tenant.text, b->key.tenant.text);
     assert_int_equal(a->key.purpose, b->key.purpose);
     assert_string_equal(a->key.id.text, b->key.id.text);
+    assert_string_equal(a->key.token.text, b->key.token.text);
 }
 
 static void every_operation_survives_the_way(void **state)
@@ -313,6 +328,42 @@ static void every_operation_survives_the_way(void **state)
     }
 }
 
+static void a_keys_token_travels_and_no_name_means_the_first(void **state)
+{
+    (void)state;
+    static const char *const names[] = { "", "a", "hsm-2", "0123456789-abcdefghijklm" };
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        CLEANUP(arena_freep) struct arena *arena = arena_of();
+        CLEANUP(buf_free) struct buf frame = BUF_INIT(FRAME_MAX);
+        struct wire_request request = request_of(WIRE_SIGN), back;
+        (void)snprintf(request.key.token.text, sizeof(request.key.token.text), "%s", names[i]);
+        assert_fault(request_pack(NULL, &request, &frame), NONE);
+        assert_fault(request_unpack(arena, message_of(&frame), &back), NONE);
+        assert_same(&request, &back);
+    }
+}
+
+/* ML-DSA-65 has the longest signature and the longest public key of all. */
+static void the_longest_signature_and_public_key_travel(void **state)
+{
+    (void)state;
+    CLEANUP(arena_freep) struct arena *arena = arena_of();
+    CLEANUP(buf_free) struct buf frame = BUF_INIT(FRAME_MAX);
+    static const uint8_t signature[SIGNATURE_MAX], spki[SPKI_MAX];
+    struct wire_request request = request_of(WIRE_VERIFY), back;
+    static_assert(SIGNATURE_MAX >= 3309 && SPKI_MAX >= 1974);
+    request.scheme = SIGN_SCHEME_ML_DSA;
+    request.hash = HASH_SHA512;
+    request.digest = SPAN_ARRAY(digest);
+    request.signature = SPAN_ARRAY(signature);
+    request.spki = SPAN_ARRAY(spki);
+    assert_fault(request_pack(NULL, &request, &frame), NONE);
+    assert_fault(request_unpack(arena, message_of(&frame), &back), NONE);
+    assert_int_equal(back.scheme, SIGN_SCHEME_ML_DSA);
+    assert_int_equal(back.signature.len, SIGNATURE_MAX);
+    assert_int_equal(back.spki.len, SPKI_MAX);
+}
+
 static void the_largest_data_fits_there_and_back(void **state)
 {
     (void)state;
@@ -336,8 +387,9 @@ static void the_largest_data_fits_there_and_back(void **state)
 static struct fault answer_of(const Svc__Signer__Response *response)
 {
     CLEANUP(arena_freep) struct arena *arena = arena_of();
-    uint8_t bytes[4096];
+    static uint8_t bytes[FRAME_MAX];
     struct wire_response answer;
+    assert_true(svc__signer__response__get_packed_size(response) <= sizeof(bytes));
     size_t len = svc__signer__response__pack(response, bytes);
     return response_unpack(arena, span_of(bytes, len), &answer);
 }
@@ -349,7 +401,6 @@ static void a_client_refuses_answers_that_no_signer_of_ours_gives(void **state)
     memset(long_text, 'x', WIRE_DETAIL_MAX);
     long_text[WIRE_DETAIL_MAX] = 0;
     Svc__Signer__Response good = SVC__SIGNER__RESPONSE__INIT;
-    Svc__Signer__HealthInfo health = SVC__SIGNER__HEALTH_INFO__INIT;
     Svc__Signer__Response bad = good;
     assert_fault(answer_of(&good), SIGNER_PROTOCOL); /* no id */
     good.id = 1;
@@ -367,14 +418,109 @@ static void a_client_refuses_answers_that_no_signer_of_ours_gives(void **state)
     assert_fault(answer_of(&bad), NONE);
     bad.result = (ProtobufCBinaryData){ .len = 1, .data = digest };
     assert_fault(answer_of(&bad), SIGNER_PROTOCOL);
-    bad = good;
+    Svc__Signer__HealthInfo health = SVC__SIGNER__HEALTH_INFO__INIT;
+    bad.result.len = 0;
     bad.health = &health;
-    assert_fault(answer_of(&bad), NONE);
-    health.state = 3;
     assert_fault(answer_of(&bad), SIGNER_PROTOCOL);
-    health.state = 0;
-    health.token_label = (char *)"a label of more than thirty-two characters";
-    assert_fault(answer_of(&bad), SIGNER_PROTOCOL);
+}
+
+/* An answer about health with one token and one counter, to be spoiled one member at a time. */
+struct healthy {
+    Svc__Signer__Response response;
+    Svc__Signer__HealthInfo health;
+    Svc__Signer__TokenInfo token, *tokens[HEALTH_TOKENS_MAX + 1];
+    Svc__Signer__OpCount count, *counts[HEALTH_COUNTS_MAX + 1];
+    uint64_t refusals[HEALTH_CLASSES + 1];
+};
+
+static void be_healthy(struct healthy *h)
+{
+    memset(h, 0, sizeof(*h));
+    h->response = (Svc__Signer__Response)SVC__SIGNER__RESPONSE__INIT;
+    h->health = (Svc__Signer__HealthInfo)SVC__SIGNER__HEALTH_INFO__INIT;
+    h->token = (Svc__Signer__TokenInfo)SVC__SIGNER__TOKEN_INFO__INIT;
+    h->count = (Svc__Signer__OpCount)SVC__SIGNER__OP_COUNT__INIT;
+    h->response.id = 1;
+    h->response.health = &h->health;
+    for (size_t i = 0; i < COUNT_OF(h->tokens); i++) {
+        h->tokens[i] = &h->token;
+    }
+    for (size_t i = 0; i < COUNT_OF(h->counts); i++) {
+        h->counts[i] = &h->count;
+    }
+    h->health.n_tokens = h->health.n_counts = 1;
+    h->health.tokens = h->tokens;
+    h->health.counts = h->counts;
+    h->health.refusals = h->refusals;
+    h->health.n_refusals = HEALTH_CLASSES;
+}
+
+static void health_outside_the_tables_is_refused(void **state)
+{
+    (void)state;
+    struct healthy h;
+    be_healthy(&h);
+    assert_fault(answer_of(&h.response), NONE);
+    uint32_t *const numbers[] = { &h.health.state, &h.token.state, &h.count.op, &h.count.purpose, &h.count.outcome };
+    static const uint32_t beyond[] = { SIGNER_DOWN + 1, SIGNER_DOWN + 1, WIRE_OP_COUNT, KEY_PURPOSE_COUNT,
+                                       OP_OUTCOME_COUNT };
+    for (size_t i = 0; i < COUNT_OF(numbers); i++) {
+        be_healthy(&h);
+        *numbers[i] = beyond[i] - 1;
+        assert_fault(answer_of(&h.response), NONE);
+        *numbers[i] = beyond[i];
+        assert_fault(answer_of(&h.response), SIGNER_PROTOCOL);
+        *numbers[i] = UINT32_MAX;
+        assert_fault(answer_of(&h.response), SIGNER_PROTOCOL);
+    }
+    char **const texts[] = { &h.health.token_label, &h.health.token_model, &h.health.token_serial,
+                             &h.health.cause,       &h.token.name,         &h.token.label,
+                             &h.token.model,        &h.token.serial,       &h.token.cause };
+    static const size_t sizes[] = { 33, 17, 17, 160, TOKEN_NAME_SIZE, 33, 17, 17, 160 };
+    char text[200];
+    for (size_t i = 0; i < COUNT_OF(texts); i++) {
+        be_healthy(&h);
+        memset(text, 'x', sizeof(text));
+        text[sizes[i] - 1] = 0;
+        *texts[i] = text;
+        assert_fault(answer_of(&h.response), NONE);
+        text[0] = '\t';
+        assert_fault(answer_of(&h.response), SIGNER_PROTOCOL);
+        text[0] = text[sizes[i] - 1] = 'x';
+        text[sizes[i]] = 0;
+        assert_fault(answer_of(&h.response), SIGNER_PROTOCOL);
+    }
+}
+
+static void lists_of_health_beyond_their_bounds_are_refused(void **state)
+{
+    (void)state;
+    struct healthy h;
+    size_t *const lengths[] = { &h.health.n_tokens, &h.health.n_counts };
+    static const size_t most[] = { HEALTH_TOKENS_MAX, HEALTH_COUNTS_MAX };
+    for (size_t i = 0; i < COUNT_OF(lengths); i++) {
+        be_healthy(&h);
+        *lengths[i] = most[i];
+        assert_fault(answer_of(&h.response), NONE);
+        *lengths[i] = most[i] + 1;
+        assert_fault(answer_of(&h.response), SIGNER_PROTOCOL);
+    }
+    for (size_t len = 0; len <= HEALTH_CLASSES + 1; len++) {
+        be_healthy(&h);
+        h.health.n_refusals = len;
+        struct fault fault = answer_of(&h.response);
+        assert_int_equal(fault.code, len == 0 || len == HEALTH_CLASSES ? FAULT_NONE : FAULT_SIGNER_PROTOCOL);
+    }
+    ProtobufCMessageUnknownField field = {
+        .tag = 99, .wire_type = PROTOBUF_C_WIRE_TYPE_VARINT, .len = 1, .data = (uint8_t *)"\x01"
+    };
+    ProtobufCMessage *const bases[] = { &h.response.base, &h.health.base, &h.token.base, &h.count.base };
+    for (size_t i = 0; i < COUNT_OF(bases); i++) {
+        be_healthy(&h);
+        bases[i]->n_unknown_fields = 1;
+        bases[i]->unknown_fields = &field;
+        assert_fault(answer_of(&h.response), SIGNER_PROTOCOL);
+    }
 }
 
 static void an_unknown_fault_number_is_a_protocol_fault(void **state)
@@ -391,45 +537,146 @@ static void an_unknown_fault_number_is_a_protocol_fault(void **state)
     assert_fault(answer.fault, SIGNER_PROTOCOL);
 }
 
+static const struct signer_health some_health = {
+    .state = SIGNER_DEGRADED,
+    .token_label = "T\xc3\xb6ken",
+    .token_model = "SoftHSM v2",
+    .token_serial = "0123456789abcdef",
+    .cause = "gone\nforever",
+    .operations = 1ull << 60,
+    .recoveries = 3,
+    .journal_bytes = 1ull << 40,
+    .sessions = 2,
+    .queue = 17,
+    .fips_active = true,
+    .self_test_passed = true,
+    .journal_usable = true,
+    .token_count = 2,
+    .tokens = { { .name = { "" }, .label = "T\xc3\xb6ken", .model = "SoftHSM v2", .sessions = 2 },
+                { .name = { "hsm-2" },
+                  .state = SIGNER_DOWN,
+                  .label = "second",
+                  .model = "m",
+                  .serial = "s",
+                  .cause = "not\tthere",
+                  .recoveries = UINT64_MAX,
+                  .sessions = 9,
+                  .in_use = 8,
+                  .set_aside = 7 } },
+    .count_count = 2,
+    .counts = { { .op = WIRE_SIGN, .purpose = KEY_PURPOSE_TSA, .outcome = OP_OUTCOME_OK, .count = 1ull << 50 },
+                { .op = WIRE_UNSEAL, .purpose = KEY_PURPOSE_SEAL, .outcome = OP_OUTCOME_LATE, .count = 1 } },
+    .refusals = { 0, 1, 0, 3, 0, 0, 1ull << 63 },
+};
+
 static void answers_survive_the_way_and_texts_are_made_printable(void **state)
 {
     (void)state;
     CLEANUP(arena_freep) struct arena *arena = arena_of();
     CLEANUP(buf_free) struct buf frame = BUF_INIT(FRAME_MAX);
-    struct wire_response response = { .id = 9,
-                                      .result = span_text("bytes"),
-                                      .algorithm = KEY_ALGORITHM_RSA_3072,
-                                      .has_health = true,
-                                      .health = { .state = 1,
-                                                  .token_label = "T\xc3\xb6ken",
-                                                  .token_model = "SoftHSM v2",
-                                                  .token_serial = "0123456789abcdef",
-                                                  .cause = "gone\nforever",
-                                                  .operations = 1ull << 60,
-                                                  .recoveries = 3,
-                                                  .journal_bytes = 1ull << 40,
-                                                  .sessions = 2,
-                                                  .queue = 17,
-                                                  .fips_active = true,
-                                                  .self_test_passed = true } };
+    struct wire_response response = {
+        .id = 9, .result = span_text("bytes"), .algorithm = KEY_ALGORITHM_ML_DSA_65, .health = &some_health
+    };
     struct wire_response back;
     assert_fault(response_pack(&response, &frame), NONE);
     assert_fault(response_unpack(arena, message_of(&frame), &back), NONE);
     assert_int_equal(back.id, 9);
     assert_fault(back.fault, NONE);
     assert_span_text(back.result, "bytes");
-    assert_int_equal(back.algorithm, KEY_ALGORITHM_RSA_3072);
-    assert_true(back.has_health);
-    assert_string_equal(back.health.token_label, "T??ken");
-    assert_string_equal(back.health.token_model, "SoftHSM v2");
-    assert_string_equal(back.health.token_serial, "0123456789abcdef");
-    assert_string_equal(back.health.cause, "gone?forever");
-    assert_true(back.health.operations == 1ull << 60 && back.health.journal_bytes == 1ull << 40);
-    assert_int_equal(back.health.state, 1);
-    assert_int_equal(back.health.recoveries, 3);
-    assert_int_equal(back.health.sessions, 2);
-    assert_int_equal(back.health.queue, 17);
-    assert_true(back.health.fips_active && back.health.self_test_passed);
+    assert_int_equal(back.algorithm, KEY_ALGORITHM_ML_DSA_65);
+    const struct signer_health *health = back.health;
+    assert_non_null(health);
+    assert_string_equal(health->token_label, "T??ken");
+    assert_string_equal(health->token_model, "SoftHSM v2");
+    assert_string_equal(health->token_serial, "0123456789abcdef");
+    assert_string_equal(health->cause, "gone?forever");
+    assert_true(health->operations == 1ull << 60 && health->journal_bytes == 1ull << 40);
+    assert_int_equal(health->state, SIGNER_DEGRADED);
+    assert_int_equal(health->recoveries, 3);
+    assert_int_equal(health->sessions, 2);
+    assert_int_equal(health->queue, 17);
+    assert_true(health->fips_active && health->self_test_passed && health->journal_usable);
+}
+
+static void the_lists_of_health_survive_the_way(void **state)
+{
+    (void)state;
+    CLEANUP(arena_freep) struct arena *arena = arena_of();
+    CLEANUP(buf_free) struct buf frame = BUF_INIT(FRAME_MAX);
+    struct wire_response response = { .id = 9, .health = &some_health }, back;
+    assert_fault(response_pack(&response, &frame), NONE);
+    assert_fault(response_unpack(arena, message_of(&frame), &back), NONE);
+    assert_non_null(back.health);
+    assert_int_equal(back.health->token_count, 2);
+    assert_string_equal(back.health->tokens[0].name.text, "");
+    assert_string_equal(back.health->tokens[0].label, "T??ken");
+    const struct token_health *second = &back.health->tokens[1];
+    assert_string_equal(second->name.text, "hsm-2");
+    assert_int_equal(second->state, SIGNER_DOWN);
+    assert_string_equal(second->cause, "not?there");
+    assert_true(second->recoveries == UINT64_MAX && second->sessions == 9);
+    assert_true(second->in_use == 8 && second->set_aside == 7);
+    assert_int_equal(back.health->count_count, 2);
+    for (size_t i = 0; i < 2; i++) {
+        const struct operation_count *sent = &some_health.counts[i], *got = &back.health->counts[i];
+        assert_int_equal(got->op, sent->op);
+        assert_int_equal(got->purpose, sent->purpose);
+        assert_int_equal(got->outcome, sent->outcome);
+        assert_true(got->count == sent->count);
+    }
+    assert_memory_equal(back.health->refusals, some_health.refusals, sizeof(some_health.refusals));
+}
+
+static void the_largest_health_fits_and_a_larger_one_is_not_sent(void **state)
+{
+    (void)state;
+    CLEANUP(arena_freep) struct arena *arena = arena_of();
+    CLEANUP(buf_free) struct buf frame = BUF_INIT(FRAME_MAX);
+    struct signer_health full = some_health;
+    struct wire_response response = { .id = 9, .health = &full }, back;
+    full.token_count = HEALTH_TOKENS_MAX;
+    full.count_count = HEALTH_COUNTS_MAX;
+    memset(full.cause, 'c', sizeof(full.cause) - 1);
+    for (size_t i = 0; i < HEALTH_TOKENS_MAX; i++) {
+        struct token_health *token = &full.tokens[i];
+        *token = some_health.tokens[1];
+        memset(token->name.text, 'n', sizeof(token->name.text) - 1);
+        memset(token->label, 'l', sizeof(token->label) - 1);
+        memset(token->cause, 'c', sizeof(token->cause) - 1);
+    }
+    for (size_t i = 0; i < HEALTH_COUNTS_MAX; i++) {
+        full.counts[i] = (struct operation_count){ .op = WIRE_SIGN, .count = UINT64_MAX };
+    }
+    memset(full.refusals, 0xff, sizeof(full.refusals));
+    assert_fault(response_pack(&response, &frame), NONE);
+    assert_fault(response_unpack(arena, message_of(&frame), &back), NONE);
+    assert_non_null(back.health);
+    assert_int_equal(back.health->token_count, HEALTH_TOKENS_MAX);
+    assert_int_equal(back.health->count_count, HEALTH_COUNTS_MAX);
+    assert_true(back.health->counts[HEALTH_COUNTS_MAX - 1].count == UINT64_MAX);
+    buf_clear(&frame);
+    full.token_count++;
+    assert_fault(response_pack(&response, &frame), TOO_LARGE);
+    full.token_count--;
+    full.count_count++;
+    assert_fault(response_pack(&response, &frame), TOO_LARGE);
+    assert_int_equal(frame.len, 0);
+}
+
+static void every_outcome_and_class_has_its_text_and_no_other(void **state)
+{
+    (void)state;
+    for (int i = 0; i < OP_OUTCOME_COUNT; i++) {
+        assert_true(op_outcome_text((enum op_outcome)i)[0] != 0);
+    }
+    for (unsigned i = 0; i < HEALTH_CLASSES; i++) {
+        assert_true(health_class_text(i)[0] != 0);
+    }
+    assert_string_equal(op_outcome_text(OP_OUTCOME_LATE), "late");
+    assert_string_equal(health_class_text(6), "pin");
+    assert_string_equal(op_outcome_text(OP_OUTCOME_COUNT), "");
+    assert_string_equal(op_outcome_text((enum op_outcome) - 1), "");
+    assert_string_equal(health_class_text(HEALTH_CLASSES), "");
 }
 
 int main(void)
@@ -443,10 +690,17 @@ int main(void)
         cmocka_unit_test(no_cut_of_a_message_unpacks),
         cmocka_unit_test(a_message_made_to_be_expensive_is_refused_within_its_arena),
         cmocka_unit_test(a_client_refuses_answers_that_no_signer_of_ours_gives),
+        cmocka_unit_test(health_outside_the_tables_is_refused),
+        cmocka_unit_test(lists_of_health_beyond_their_bounds_are_refused),
         cmocka_unit_test(an_unknown_fault_number_is_a_protocol_fault),
         cmocka_unit_test(every_operation_survives_the_way),
+        cmocka_unit_test(a_keys_token_travels_and_no_name_means_the_first),
+        cmocka_unit_test(the_longest_signature_and_public_key_travel),
         cmocka_unit_test(the_largest_data_fits_there_and_back),
         cmocka_unit_test(answers_survive_the_way_and_texts_are_made_printable),
+        cmocka_unit_test(the_lists_of_health_survive_the_way),
+        cmocka_unit_test(the_largest_health_fits_and_a_larger_one_is_not_sent),
+        cmocka_unit_test(every_outcome_and_class_has_its_text_and_no_other),
     };
     return cmocka_run_group_tests_name("message", tests, NULL, NULL);
 }

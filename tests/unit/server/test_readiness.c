@@ -52,8 +52,15 @@ static struct fault feature_check(struct op *op, struct services *services)
     (void)op, (void)services;
     return feature_says;
 }
-static const struct readiness_row rows[] = { { "tsa", feature_check } };
-static const struct feature feature = { .name = "tsa", .readiness = rows, .readiness_count = 1 };
+static struct fault part_says;
+static struct fault part_check(struct op *op, struct services *services)
+{
+    (void)op, (void)services;
+    return part_says;
+}
+static const struct readiness_row rows[] = { { .name = "tsa", .check = feature_check },
+                                             { .name = "tsa_clock", .check = part_check, .degrades = true } };
+static const struct feature feature = { .name = "tsa", .readiness = rows, .readiness_count = 2 };
 static const struct feature *const features[] = { &feature };
 static struct config config = { .nats_replicas = 1, .run_dir = "/nonexistent" };
 static atomic_bool draining;
@@ -69,7 +76,7 @@ static int set_up(void **state)
 {
     static struct fixture fixture;
     fixture = (struct fixture){ .op = test_op(), .services = { .config = &config } };
-    store_says = log_says = signer_says = feature_says = OK;
+    store_says = log_says = signer_says = feature_says = part_says = OK;
     log_state = (struct event_log_state){ .replicas_desired = 1, .replicas_actual = 1, .connected = true };
     projector = (struct projector_state){ .checkpoint = 7, .log_last = 9, .lag = 2, .log_trusted = true };
     signer = SIGNER_OK;
@@ -106,6 +113,15 @@ static void expect(struct fixture *fixture, bool ready, const char *holds)
         print_error("%s\nlacks %s\n", text, holds);
         fail();
     }
+}
+
+static void a_part_that_only_degrades_is_named_and_the_rest_stays_ready(void **state)
+{
+    struct fixture *fixture = *state;
+    expect(fixture, true, "\"tsa_clock\":\"ok\"");
+    part_says = FAULT(TSA_TIME);
+    expect(fixture, true, "\"tsa_clock\":\"tsa_time_not_available\"");
+    expect(fixture, true, "\"degraded\":[\"tsa_clock\"]");
 }
 
 static void each_dependency_can_take_readiness_away(void **state)
@@ -267,6 +283,7 @@ int main(void)
 {
 #define WITH(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
     const struct CMUnitTest tests[] = {
+        WITH(a_part_that_only_degrades_is_named_and_the_rest_stays_ready),
         WITH(each_dependency_can_take_readiness_away),
         WITH(an_untrusted_log_or_a_failed_projection_names_its_sequence),
         WITH(all_well_is_the_documented_body),

@@ -28,7 +28,7 @@ static void a_failed_self_test_is_not_tried_again(void **state)
 {
     (void)state;
     struct unit unit = running(false, 0);
-    unit_ended(&unit, 3 << 8);
+    unit_ended(&unit, NULL, 3 << 8);
     assert_int_equal(unit.state, UNIT_STOPPED);
     assert_int_equal(unit.refused, 3);
     assert_int_equal(unit.restarts, 0);
@@ -38,13 +38,13 @@ static void a_configuration_refused_twice_is_not_tried_again(void **state)
 {
     (void)state;
     struct unit unit = running(false, 0);
-    unit_ended(&unit, 2 << 8);
+    unit_ended(&unit, NULL, 2 << 8);
     assert_int_equal(unit.state, UNIT_WAITING);
     assert_int_equal(unit.refused, 0);
     unit.state = UNIT_STARTING;
-    unit_ended(&unit, 1 << 8); /* a crash in between does not make it good */
+    unit_ended(&unit, NULL, 1 << 8); /* a crash in between does not make it good */
     unit.state = UNIT_STARTING;
-    unit_ended(&unit, 2 << 8);
+    unit_ended(&unit, NULL, 2 << 8);
     assert_int_equal(unit.state, UNIT_STOPPED);
     assert_int_equal(unit.refused, 2);
 }
@@ -55,7 +55,7 @@ static void what_has_run_once_is_started_again_whatever_it_says(void **state)
     static const int statuses[] = { 0, 1 << 8, 2 << 8, 3 << 8, SIGKILL, SIGSEGV };
     for (size_t i = 0; i < COUNT_OF(statuses); i++) {
         struct unit unit = running(true, 0);
-        unit_ended(&unit, statuses[i]);
+        unit_ended(&unit, NULL, statuses[i]);
         assert_int_equal(unit.state, UNIT_WAITING);
         assert_int_equal(unit.pid, 0);
         assert_int_equal(unit.restarts, 1);
@@ -68,11 +68,11 @@ static void quick_deaths_wait_longer_and_a_stable_minute_forgives(void **state)
     (void)state;
     struct unit unit = running(true, NS_PER_S);
     for (unsigned i = 1; i <= 4; i++) {
-        unit_ended(&unit, SIGKILL);
+        unit_ended(&unit, NULL, SIGKILL);
         assert_int_equal(unit.backoff_step, i);
     }
     unit.started = clock_mono() - 61 * NS_PER_S;
-    unit_ended(&unit, SIGKILL);
+    unit_ended(&unit, NULL, SIGKILL);
     assert_int_equal(unit.backoff_step, 1);
     assert_int_equal(unit.restarts, 5);
 }
@@ -82,7 +82,7 @@ static void a_unit_that_is_being_stopped_stays_stopped(void **state)
     (void)state;
     struct unit unit = running(true, 0);
     unit.state = UNIT_STOPPED;
-    unit_ended(&unit, 0);
+    unit_ended(&unit, NULL, 0);
     assert_int_equal(unit.state, UNIT_STOPPED);
     assert_int_equal(unit.restarts, 0);
 }

@@ -1,4 +1,8 @@
-/* A SoftHSM token of the test's own, in a folder of its own: made by softhsm2-util, removed at the end. */
+/*
+ * A token of the test's own, in a folder of its own, removed at the end: of SoftHSM, made by softhsm2-util; or with
+ * SVC_TEST_TOKEN=nss of NSS softokn. The whole suite runs on both; a test that is about one of them says so with
+ * NEEDS_SOFTHSM.
+ */
 #ifndef TESTS_UNIT_TOKEN_SOFTHSM_H
 #define TESTS_UNIT_TOKEN_SOFTHSM_H
 
@@ -6,6 +10,7 @@
 #include "appliance/base/op.h"
 #include "appliance/base/secret.h"
 #include "signer-pkcs11/token/token.h"
+#include "tests/unit/token/nss.h"
 
 #include <ftw.h>
 #include <spawn.h>
@@ -29,9 +34,18 @@
 #define assert_ok(expr)         assert_int_equal((expr).code, FAULT_NONE)
 #define assert_fault(expr, sym) assert_int_equal((expr).code, FAULT_##sym)
 
+/* The module of the token that is tested. */
+#define TEST_MODULE (test_token_is_nss() ? NSS_MODULE : SOFTHSM_MODULE)
+#define NEEDS_SOFTHSM          \
+    if (test_token_is_nss()) { \
+        skip();                \
+    }
+
 struct softhsm {
     char folder[64];
+    char init_args[512]; /* "" = none */
 };
+static struct softhsm *softhsm_present; /* what softhsm_settings is about */
 
 extern char **environ;
 
@@ -60,6 +74,13 @@ static inline void softhsm_new(struct softhsm *hsm)
     assert_non_null(mkdtemp(hsm->folder));
     (void)snprintf(path, sizeof(path), "%s/tokens", hsm->folder);
     assert_int_equal(mkdir(path, 0700), 0);
+    softhsm_present = hsm;
+    assert_int_equal(setenv("P11FAULT_MODULE", TEST_MODULE, 1), 0);
+    if (test_token_is_nss()) {
+        nss_init_args(path, SOFTHSM_LABEL, hsm->init_args, sizeof(hsm->init_args));
+        nss_init_token(path, SOFTHSM_LABEL, SOFTHSM_PIN);
+        return;
+    }
     (void)snprintf(path, sizeof(path), "%s/softhsm2.conf", hsm->folder);
     FILE *conf = fopen(path, "we");
     assert_non_null(conf);
@@ -83,9 +104,15 @@ static inline void softhsm_free(struct softhsm *hsm)
     (void)nftw(hsm->folder, softhsm_remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
-static inline struct config softhsm_config(void)
+static inline struct token_settings softhsm_settings(const char *module, struct secret *pin)
 {
-    return (struct config){ .token_label = SOFTHSM_LABEL, .token_serial = "", .signer_sessions = 4 };
+    return (struct token_settings){ .module = module,
+                                    .label = SOFTHSM_LABEL,
+                                    .serial = "",
+                                    .pin = pin,
+                                    .sessions = 4,
+                                    .queue = 16,
+                                    .init_args = softhsm_present->init_args };
 }
 
 static inline struct secret *pin_of(const char *text)

@@ -1,0 +1,298 @@
+/*
+ * Every code that matters x every call that is made x every state that the token may be in x once or lasting: the
+ * answer is a right signature or a clean refusal inside the deadline, and once the trouble is over signing works again
+ * within two seconds, with nothing done by hand. The table is walked by several processes, each with a token of its
+ * own, since most of the time is waiting.
+ */
+#include "tests/unit/token/faulty.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define WALKERS  6
+#define OP_MS    250 /* of the operation that meets the trouble */
+#define BACK_NS  (2 * NS_PER_S)
+#define SLACK_NS (5 * NS_PER_S) /* how late a busy machine may run us, beyond a deadline */
+
+enum token_is { IS_FRESH, IS_IN_USE, IS_DEGRADED, IS_SHARED, IS_DOWN, IS_COUNT };
+static const char *const is_texts[] = { "fresh", "in use", "degraded", "while another signs", "down" };
+
+static const struct way {
+    const char *name;
+    CK_RV rv;
+    enum p11fault_effect effect;
+} ways[] = {
+#define WAY(rv) { #rv, rv, P11FAULT_NONE }
+    WAY(CKR_SESSION_HANDLE_INVALID),
+    WAY(CKR_SESSION_CLOSED),
+    WAY(CKR_OBJECT_HANDLE_INVALID),
+    WAY(CKR_KEY_HANDLE_INVALID),
+    WAY(CKR_USER_NOT_LOGGED_IN),
+    WAY(CKR_TOKEN_NOT_PRESENT),
+    WAY(CKR_TOKEN_NOT_RECOGNIZED),
+    WAY(CKR_DEVICE_REMOVED),
+    WAY(CKR_DEVICE_ERROR),
+    WAY(CKR_DEVICE_MEMORY),
+    WAY(CKR_CRYPTOKI_NOT_INITIALIZED),
+    WAY(CKR_FUNCTION_FAILED),
+    WAY(CKR_GENERAL_ERROR),
+    WAY(CKR_HOST_MEMORY),
+    WAY(CKR_SLOT_ID_INVALID),
+    WAY(CKR_OPERATION_ACTIVE),
+    WAY(CKR_OPERATION_NOT_INITIALIZED),
+    WAY(CKR_SESSION_COUNT),
+    WAY(CKR_FUNCTION_CANCELED),
+    WAY(CKR_MUTEX_BAD),
+    WAY(CKR_ARGUMENTS_BAD),
+    WAY(CKR_MECHANISM_INVALID),
+    WAY(CKR_BUFFER_TOO_SMALL),
+    WAY(CKR_KEY_FUNCTION_NOT_PERMITTED),
+    WAY(CKR_FUNCTION_NOT_SUPPORTED),
+    WAY(CKR_CRYPTOKI_ALREADY_INITIALIZED),
+    { "a value of the vendor's", CKR_VENDOR_DEFINED + 7, P11FAULT_NONE },
+    { "a value that does not exist", 0x7777, P11FAULT_NONE },
+    { "all sessions lost", CKR_OK, P11FAULT_CLOSE_SESSIONS },
+    { "logged out", CKR_OK, P11FAULT_LOGOUT },
+    { "finalised", CKR_OK, P11FAULT_FINALIZE },
+    { "module dead", CKR_OK, P11FAULT_DIE },
+    { "objects forgotten", CKR_OK, P11FAULT_FORGET },
+    { "done, but refused", CKR_DEVICE_ERROR, P11FAULT_DO_IT },
+};
+static const char *const places[] = {
+    "C_Initialize",       "C_Finalize",
+    "C_GetSlotList",      "C_GetTokenInfo",
+    "C_GetMechanismList", "C_GetMechanismInfo",
+    "C_OpenSession",      "C_CloseSession",
+    "C_GetSessionInfo",   "C_Login",
+    "C_FindObjectsInit",  "C_FindObjects",
+    "C_FindObjectsFinal", "C_GetAttributeValue",
+    "C_SignInit",         "C_Sign",
+};
+/* What a caller may be told; anything else is not a clean answer to "sign this". */
+static const enum fault_code clean[] = { FAULT_TOKEN_UNAVAILABLE, FAULT_TOKEN_MECHANISM, FAULT_SIGNER_REFUSED,
+                                         FAULT_SATURATED, FAULT_INTERNAL };
+
+struct tally { /* shared with the walkers */
+    _Atomic unsigned walked, hit, signed_through, refused;
+    _Atomic int64_t slowest_back;
+};
+static struct tally *tally;
+static uint8_t spki_bytes[SPKI_MAX];
+static size_t spki_len;
+
+struct combination {
+    const struct way *way;
+    const char *place;
+    enum token_is is;
+    unsigned times;
+};
+
+static void complain(const struct combination *now, const char *what, const char *more)
+{
+    (void)fprintf(stderr, "%s answering %s (%s), token %s: %s %s\n", now->place, now->way->name,
+                  now->times == 0 ? "lasting" : "once", is_texts[now->is], what, more);
+    _exit(1);
+}
+
+static bool is_clean(struct fault fault)
+{
+    for (size_t i = 0; i < COUNT_OF(clean); i++) {
+        if (clean[i] == fault.code) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Signs once; a right signature or a clean refusal in time, or else. */
+static struct fault sign_checked(const struct combination *now, int ms)
+{
+    CLEANUP(op_freep) struct op *op = op_within(ms);
+    CLEANUP(token_session_putp) struct token_session *session = NULL;
+    CLEANUP(buf_free) struct buf signature = BUF_INIT(SIGNATURE_MAX);
+    struct fault fault = token_session_take(op, token, &session);
+    if (!FAULTED(fault)) {
+        fault = token_sign(op, session, &key, SIGN_SCHEME_ECDSA, HASH_SHA256, SPAN_ARRAY(digest), &signature);
+    }
+    if (clock_mono() > op->deadline + SLACK_NS) {
+        complain(now, "answered long after the deadline", "");
+    }
+    if (FAULTED(fault)) {
+        if (!is_clean(fault) || signature.len != 0 || op->note.detail[0] == '\0') {
+            complain(now, "was not refused cleanly:", fault_row(fault.code)->text);
+        }
+        return fault;
+    }
+    CLEANUP(op_freep) struct op *checking = op_within(PATIENCE_MS);
+    if (FAULTED(token_verify_under(checking, span_of(spki_bytes, spki_len), SIGN_SCHEME_ECDSA, HASH_SHA256,
+                                   SPAN_ARRAY(digest), buf_span(&signature)))) {
+        complain(now, "gave a wrong signature", "");
+    }
+    return OK;
+}
+
+/* ---- states ---- */
+
+static void bring_down(void)
+{
+    plan(.function = "C_Sign", .rv = CKR_DEVICE_ERROR);
+    plan(.function = "C_Initialize", .rv = CKR_DEVICE_ERROR);
+    IGNORE(sign_within(PATIENCE_MS));
+    if (status_now().state != TOKEN_DOWN) {
+        (void)fprintf(stderr, "the token did not go down\n");
+        _exit(1);
+    }
+}
+
+static void bring_about(enum token_is is)
+{
+    token_forget_handles(token);
+    if (is == IS_FRESH) {
+        return;
+    }
+    assert_ok(sign_within(PATIENCE_MS));
+    if (is == IS_DEGRADED) { /* healed, but not proven yet */
+        plan(.function = "C_Sign", .rv = CKR_DEVICE_ERROR);
+        IGNORE(sign_within(PATIENCE_MS));
+        clear_rules();
+        wait_until_not_down();
+    } else if (is == IS_DOWN) {
+        bring_down();
+        clear_rules();
+    }
+}
+
+struct other {
+    pthread_t thread;
+    const struct combination *now;
+    atomic_bool stop;
+};
+
+static void *go_on_signing(void *arg)
+{
+    struct other *other = arg;
+    while (!atomic_load(&other->stop)) {
+        IGNORE(sign_checked(other->now, OP_MS));
+        (void)poll(NULL, 0, 1);
+    }
+    return NULL;
+}
+
+/* ---- one combination ---- */
+
+static void assert_back(const struct combination *now)
+{
+    mono_ns begun = clock_mono();
+    clear_rules();
+    struct fault fault;
+    while (fault = sign_checked(now, 2000), FAULTED(fault)) {
+        if (clock_mono() - begun > BACK_NS) {
+            complain(now, "does not sign again after two seconds:", status_now().cause);
+        }
+        (void)poll(NULL, 0, 1);
+    }
+    int64_t took = clock_mono() - begun;
+    int64_t slowest = atomic_load(&tally->slowest_back);
+    while (took > slowest && !atomic_compare_exchange_weak(&tally->slowest_back, &slowest, took)) {
+    }
+}
+
+static void walk(const struct combination *now)
+{
+    struct other other = { .now = now };
+    struct p11fault_rule rule = { .rv = now->way->rv, .effect = now->way->effect, .times = now->times };
+    (void)snprintf(rule.function, sizeof(rule.function), "%s", now->place);
+    bring_about(now->is);
+    if (now->is == IS_SHARED) {
+        assert_int_equal(pthread_create(&other.thread, NULL, go_on_signing, &other), 0);
+    }
+    plan_rule(&rule);
+    struct fault fault = sign_checked(now, OP_MS);
+    atomic_fetch_add(&tally->hit, rule_hits() > 0);
+    atomic_fetch_add(FAULTED(fault) ? &tally->refused : &tally->signed_through, 1);
+    assert_back(now);
+    if (now->is == IS_SHARED) {
+        atomic_store(&other.stop, true);
+        assert_int_equal(pthread_join(other.thread, NULL), 0);
+    }
+    atomic_fetch_add(&tally->walked, 1);
+}
+
+/* "forget" is for the one call that finds. */
+static bool makes_sense(const struct combination *now)
+{
+    return now->way->effect != P11FAULT_FORGET || strcmp(now->place, "C_FindObjects") == 0;
+}
+
+static void walk_share(unsigned walker)
+{
+    unsigned turn = 0;
+    for (size_t way = 0; way < COUNT_OF(ways); way++) {
+        for (size_t place = 0; place < COUNT_OF(places); place++) {
+            for (unsigned rest = 0; rest < IS_COUNT * 2; rest++) {
+                struct combination now = { &ways[way], places[place], (enum token_is)(rest / 2), rest % 2 };
+                if (makes_sense(&now) && turn++ % WALKERS == walker) {
+                    walk(&now);
+                }
+            }
+        }
+    }
+}
+
+static void walker_main(unsigned walker)
+{
+    CLEANUP(buf_free) struct buf spki = BUF_INIT(SPKI_MAX);
+    softhsm_new(&hsm);
+    (void)token_for_each(NULL);
+    CLEANUP(op_freep) struct op *op = op_within(PATIENCE_MS);
+    struct token_session *session = session_of(op);
+    enum key_algorithm algorithm = KEY_ALGORITHM_NONE;
+    assert_ok(token_public_key(op, session, &key, &algorithm, &spki));
+    token_session_put(session);
+    memcpy(spki_bytes, spki.at, spki.len);
+    spki_len = spki.len;
+    walk_share(walker);
+    (void)no_token_for_each(NULL);
+    softhsm_free(&hsm);
+    _exit(0);
+}
+
+static void every_code_at_every_call_in_every_state_ends_well(void **state)
+{
+    (void)state;
+    pid_t walkers[WALKERS];
+    bool all = true;
+    mono_ns begun = clock_mono();
+    tally = mmap(NULL, sizeof(*tally), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(tally, MAP_FAILED);
+    for (unsigned i = 0; i < WALKERS; i++) {
+        walkers[i] = fork();
+        assert_true(walkers[i] >= 0);
+        if (walkers[i] == 0) {
+            walker_main(i);
+        }
+    }
+    for (unsigned i = 0; i < WALKERS; i++) {
+        int status = -1;
+        assert_int_equal(waitpid(walkers[i], &status, 0), walkers[i]);
+        all = all && status == 0;
+    }
+    print_message("%u combinations walked in %lld ms (%u met their fault; %u signed all the same, %u were refused); "
+                  "slowest return after the fault's end: %lld ms\n",
+                  tally->walked, (long long)((clock_mono() - begun) / NS_PER_MS), tally->hit, tally->signed_through,
+                  tally->refused, (long long)(tally->slowest_back / NS_PER_MS));
+    assert_true(all);
+    assert_int_equal(tally->walked,
+                     ((COUNT_OF(ways) - 1) * COUNT_OF(places) + 1) * IS_COUNT * 2); /* "forget" has one place */
+    (void)munmap(tally, sizeof(*tally));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_code_at_every_call_in_every_state_ends_well),
+    };
+    return cmocka_run_group_tests_name("recovery_table", tests, module_for_all, nothing_for_all);
+}
