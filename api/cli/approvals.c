@@ -5,11 +5,13 @@
 
 #define BODY_MAX ((size_t)16 << 10)
 #define RESOURCE "approval_required:"
+#define DESTROY  "approval_required:key-destroy:"
 
 static const struct column request_lines[] = {
     { "request", "request_id", COLUMN_TEXT },
     { "state", "state", COLUMN_TEXT },
     { "resource", "resource", COLUMN_TEXT },
+    { "action", "action", COLUMN_TEXT },
     { "asked by", "requester", COLUMN_TEXT },
     { "rule", "rule", COLUMN_TEXT },
     { "approvals", "approvals", COLUMN_TEXT },
@@ -19,6 +21,10 @@ static const struct column request_lines[] = {
     { "reason", "reason", COLUMN_TEXT },
     { "denied by", "denied_by", COLUMN_TEXT },
     { "key", "about.key_id", COLUMN_TEXT },
+    { "key's name", "about.name", COLUMN_TEXT },
+    { "key's state", "about.state", COLUMN_TEXT },
+    { "key's uses", "about.uses", COLUMN_TEXT },
+    { "to destroy it for", "about.reason", COLUMN_TEXT },
     { "identity", "about.fulcio_san", COLUMN_TEXT },
     { "issued by", "about.fulcio_issuer", COLUMN_TEXT },
     { "artifact type", "about.artifact_type", COLUMN_TEXT },
@@ -54,10 +60,10 @@ static struct fault show(struct cli *cli, const struct http_answer *answer, stru
 struct fault run_approvals_list(struct cli *cli)
 {
     static const struct column columns[] = {
-        { "REQUEST", "request_id", COLUMN_TEXT },  { "STATE", "state", COLUMN_TEXT },
-        { "ASKED BY", "requester", COLUMN_TEXT },  { "GIVEN", "approvals", COLUMN_TEXT },
-        { "NEEDED", "approvers", COLUMN_TEXT },    { "TYPE", "about.artifact_type", COLUMN_TEXT },
-        { "ASKED AT", "created_at", COLUMN_TIME },
+        { "REQUEST", "request_id", COLUMN_TEXT },       { "STATE", "state", COLUMN_TEXT },
+        { "ASKED BY", "requester", COLUMN_TEXT },       { "GIVEN", "approvals", COLUMN_TEXT },
+        { "NEEDED", "approvers", COLUMN_TEXT },         { "ACTION", "action", COLUMN_TEXT },
+        { "TYPE", "about.artifact_type", COLUMN_TEXT }, { "ASKED AT", "created_at", COLUMN_TIME },
     };
     CLEANUP(http_answer_clear) struct http_answer answer = { 0 };
     CLEANUP(buf_free) struct buf query = BUF_INIT(4096);
@@ -112,7 +118,8 @@ static struct fault decide(struct cli *cli, size_t route, const char *action)
 struct fault run_approvals_approve(struct cli *cli)
 {
     bool by_resource = strncmp(cli->arguments[0], RESOURCE, strlen(RESOURCE)) == 0;
-    return by_resource ? decide(cli, api_route(cli, PATH_APPROVE_RESOURCE), "sign")
+    bool destroy = strncmp(cli->arguments[0], DESTROY, strlen(DESTROY)) == 0;
+    return by_resource ? decide(cli, api_route(cli, PATH_APPROVE_RESOURCE), destroy ? "destroy" : "sign")
                        : decide(cli, api_route(cli, PATH_APPROVE), NULL);
 }
 

@@ -92,6 +92,8 @@ struct fault run_health(struct cli *cli);
 struct fault run_keys_create(struct cli *cli);
 struct fault run_keys_list(struct cli *cli);
 struct fault run_keys_get(struct cli *cli);
+struct fault run_keys_activate(struct cli *cli);
+struct fault run_keys_retire(struct cli *cli);
 struct fault run_keys_destroy(struct cli *cli);
 struct fault run_keys_rotate_seal(struct cli *cli);
 struct fault run_keys_csr(struct cli *cli);

@@ -45,11 +45,14 @@ static struct fault check(struct cli *cli, const struct source *source)
 {
     CLEANUP(EVP_PKEY_freep) EVP_PKEY *key = NULL;
     const struct bundle_parts *parts = &source->parts;
-    bool rsa = source->encoding != NULL && strncmp(source->encoding, "rsa-", 4) == 0;
-    const char *scheme = NULL;
+    const char *told = public_key_scheme_of(source->encoding), *scheme = NULL;
     struct span spki;
     TRY(public_key_parse(cli->op, parts->spki, &key));
-    TRY(public_key_verify(cli->op, key, rsa ? source->encoding : "ecdsa", parts->hash, parts->digest, parts->signature,
+    if (public_key_is_fenced(key)) {
+        return op_fail(cli->op, FAULT(UNSUPPORTED),
+                       "no Sigstore bundle holds an ML-DSA signature: verify the detached signature with the public key");
+    }
+    TRY(public_key_verify(cli->op, key, told != NULL ? told : "ecdsa", parts->hash, parts->digest, parts->signature,
                           &scheme));
     if (source->chain.count > 0) {
         TRY(certificate_spki(cli->op, source->chain.at[0], &spki));

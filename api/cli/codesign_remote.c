@@ -119,6 +119,8 @@ static struct fault tell(struct cli *cli, const struct http_answer *answer, stru
     static const struct column lines[] = {
         { "hash", "digest_algorithm", COLUMN_TEXT },
         { "scheme", "signature_scheme", COLUMN_TEXT },
+        { "approved mode", "approved_mode", COLUMN_YESNO },
+        { "note", "approved_mode_note", COLUMN_TEXT },
         { "key id", "key_id", COLUMN_TEXT },
         { "key state", "key_state", COLUMN_TEXT },
         { "public key", "public_key_sha256", COLUMN_TEXT },

@@ -7,6 +7,7 @@
 #include "appliance/base/codec.h"
 #include "appliance/base/crypto.h"
 #include "appliance/base/json.h"
+#include "fips/fence.h"
 
 #define ANSWER_MAX    ((size_t)64 << 10)
 #define SIGNATURE_MAX 16384
@@ -18,6 +19,7 @@ struct verdict {
     const struct bundle *bundle; /* NULL = a detached signature */
     struct bundle_verdict of_bundle;
     bool root, pinned; /* was a trusted root, was a public key given? */
+    bool fenced;       /* outside approved mode */
 };
 
 static void put_bundle(struct jout *jout, const struct verdict *verdict)
@@ -55,6 +57,10 @@ static struct fault tell_json(const struct verdict *verdict)
     jout_key_hex(&jout, "digest_hex", file_digest_span(verdict->digest));
     jout_key_text(&jout, "signature_scheme", verdict->scheme);
     jout_key_text(&jout, "public_key", verdict->key_text);
+    if (verdict->fenced) {
+        jout_key_bool(&jout, "approved_mode", false);
+        jout_key_text(&jout, "approved_mode_note", FENCE_NOTE);
+    }
     if (verdict->bundle != NULL) {
         put_bundle(&jout, verdict);
     }
@@ -105,6 +111,9 @@ static struct fault tell(struct cli *cli, const struct verdict *verdict)
     if (verdict->bundle != NULL) {
         tell_bundle(verdict);
     }
+    if (verdict->fenced) {
+        (void)printf("  approved mode  no\n  note    %s\n", FENCE_NOTE);
+    }
     if (verdict->pinned) {
         hint("it says who signed only as far as you trust the public key in %s", cli_flag(cli, "public-key"));
     }
@@ -132,6 +141,7 @@ static struct fault verify_detached(struct cli *cli)
     TRY(public_key_verify(cli->op, key, cli_flag(cli, "scheme"), digest.hash, file_digest_span(&digest),
                           buf_span(&signature), &verdict.scheme));
     public_key_print(key, key_text, sizeof(key_text));
+    verdict.fenced = public_key_is_fenced(key);
     return tell(cli, &verdict);
 }
 

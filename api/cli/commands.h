@@ -19,7 +19,7 @@ extern const struct command_group commands_of_keys, commands_of_codesign, comman
 #define OUT_FLAG(what)  { .name = "output", .letter = 'o', .value = "FILE", .doc = what }
 #define FILE_FLAG(what) { .name = "file", .letter = 'f', .value = "REQUEST.json", .doc = what }
 #define SCHEME_FLAG \
-    { .name = "scheme", .value = "SCHEME", .doc = "ecdsa, rsa-pkcs1v15 or rsa-pss; else the key's usual one" }
+    { .name = "scheme", .value = "SCHEME", .doc = "ecdsa, rsa-pkcs1v15, rsa-pss or ml-dsa; else the key's usual one" }
 #define HASH_FLAG { .name = "digest-algorithm", .value = "HASH", .doc = "sha256, sha384 or sha512 (sha256)" }
 
 #define FLAGS(list) .flags = (list), .flag_count = COUNT_OF(list)

@@ -1,3 +1,4 @@
+#include "api/cli/keys.h"
 #include "api/cli/api.h"
 #include "api/cli/print.h"
 #include "appliance/base/codec.h"
@@ -8,15 +9,32 @@ static const struct column key_lines[] = {
     { "name", "name", COLUMN_TEXT },
     { "purpose", "purpose", COLUMN_TEXT },
     { "algorithm", "algorithm", COLUMN_TEXT },
+    { "approved mode", "approved_mode", COLUMN_YESNO },
+    { "note", "approved_mode_note", COLUMN_TEXT },
+    { "token", "token", COLUMN_TEXT },
     { "state", "state", COLUMN_TEXT },
     { "made at", "created_at", COLUMN_TIME },
     { "made by", "created_by", COLUMN_TEXT },
+    { "active since", "activated_at", COLUMN_TIME },
+    { "uses", "uses", COLUMN_TEXT },
+    { "uses left", "uses_left", COLUMN_TEXT },
+    { "at most", "max_uses", COLUMN_TEXT },
+    { "last used at", "last_used_at", COLUMN_TIME },
+    { "not after", "not_after", COLUMN_TIME },
+    { "certified until", "certificate_expires_at", COLUMN_TIME },
+    { "probe is good", "probe.ok", COLUMN_YESNO },
+    { "probed at", "probe.at", COLUMN_TIME },
+    { "probe failed with", "probe.code", COLUMN_TEXT },
+    { "replaced by", "replaced_by", COLUMN_TEXT },
+    { "overlap ends at", "retires_at", COLUMN_TIME },
+    { "retired at", "retired_at", COLUMN_TIME },
+    { "retired for", "retire_reason", COLUMN_TEXT },
     { "destroyed at", "destroyed_at", COLUMN_TIME },
     { "destroyed by", "destroyed_by", COLUMN_TEXT },
     { "reason", "destroy_reason", COLUMN_TEXT },
 };
 
-static struct fault show_key(struct cli *cli, const struct http_answer *answer, struct view key)
+struct fault keys_show(struct cli *cli, const struct http_answer *answer, struct view key)
 {
     if (cli->json) {
         print_json(buf_span(&answer->body));
@@ -32,6 +50,7 @@ struct fault run_keys_create(struct cli *cli)
     CLEANUP(buf_free) struct buf body = BUF_INIT(16384);
     struct view key;
     struct jout jout;
+    bool prepare = cli_flag(cli, "prepare") != NULL;
     jout_init(&jout, &body);
     jout_object(&jout);
     jout_key_text(&jout, "name", cli_flag(cli, "name"));
@@ -39,12 +58,21 @@ struct fault run_keys_create(struct cli *cli)
     if (cli_flag(cli, "purpose") != NULL) {
         jout_key_text(&jout, "purpose", cli_flag(cli, "purpose"));
     }
+    if (cli_flag(cli, "token") != NULL) {
+        jout_key_text(&jout, "token", cli_flag(cli, "token"));
+    }
+    if (prepare) {
+        jout_key_bool(&jout, "prepare", true);
+    }
+    TRY(keys_print_limits(cli, &jout));
     jout_object_end(&jout);
     TRY(jout_end(&jout));
     TRY(api_json(cli, &(struct api_call){ .body = buf_span(&body) }, &answer, &key));
-    TRY(show_key(cli, &answer, key));
+    TRY(keys_show(cli, &answer, key));
     const char *id = view_member(cli->op, key, "key_id");
-    if (!cli->json && id != NULL) {
+    if (!cli->json && id != NULL && prepare) {
+        hint("certify it if need be, then: svc-cli keys activate %s --reason TEXT", id);
+    } else if (!cli->json && id != NULL) {
         hint("sign with it: svc-cli code-signing sign FILE --key %s", id);
     }
     return OK;
@@ -53,9 +81,16 @@ struct fault run_keys_create(struct cli *cli)
 struct fault run_keys_list(struct cli *cli)
 {
     static const struct column columns[] = {
-        { "KEY ID", "key_id", COLUMN_TEXT },   { "NAME", "name", COLUMN_TEXT },
-        { "PURPOSE", "purpose", COLUMN_TEXT }, { "ALGORITHM", "algorithm", COLUMN_TEXT },
-        { "STATE", "state", COLUMN_TEXT },     { "MADE AT", "created_at", COLUMN_TIME },
+        { "KEY ID", "key_id", COLUMN_TEXT },
+        { "NAME", "name", COLUMN_TEXT },
+        { "PURPOSE", "purpose", COLUMN_TEXT },
+        { "ALGORITHM", "algorithm", COLUMN_TEXT },
+        { "APPROVED MODE", "approved_mode", COLUMN_YESNO },
+        { "STATE", "state", COLUMN_TEXT },
+        { "USES", "uses", COLUMN_TEXT },
+        { "LAST USED", "last_used_at", COLUMN_TIME },
+        { "CERTIFIED UNTIL", "certificate_expires_at", COLUMN_TIME },
+        { "MADE AT", "created_at", COLUMN_TIME },
     };
     CLEANUP(http_answer_clear) struct http_answer answer = { 0 };
     CLEANUP(buf_free) struct buf query = BUF_INIT(4096);
@@ -63,6 +98,9 @@ struct fault run_keys_list(struct cli *cli)
     struct view page;
     TRY(query_add(&query, "purpose", cli_flag(cli, "purpose")));
     TRY(query_add(&query, "state", cli_flag(cli, "state")));
+    TRY(query_add(&query, "algorithm", cli_flag(cli, "algorithm")));
+    TRY(query_add(&query, "name", cli_flag(cli, "name")));
+    TRY(query_add(&query, "expires_before", cli_flag(cli, "expires-before")));
     TRY(query_add(&query, "limit", cli_flag(cli, "limit")));
     TRY(query_add(&query, "cursor", cli_flag(cli, "cursor")));
     TRY(buf_cstr(&query, &text));
@@ -99,29 +137,7 @@ struct fault run_keys_get(struct cli *cli)
     CLEANUP(http_answer_clear) struct http_answer answer = { 0 };
     struct view key;
     TRY(api_json(cli, &(struct api_call){ .id = cli->arguments[0] }, &answer, &key));
-    return cli_flag(cli, "public-key-pem") != NULL ? print_pem(cli, key) : show_key(cli, &answer, key);
-}
-
-/* The version that is seen here is the one that is destroyed: a change in between is refused. */
-struct fault run_keys_destroy(struct cli *cli)
-{
-    CLEANUP(http_answer_clear) struct http_answer seen = { 0 };
-    CLEANUP(http_answer_clear) struct http_answer answer = { 0 };
-    CLEANUP(buf_free) struct buf body = BUF_INIT(16384);
-    struct view key;
-    struct jout jout;
-    int64_t version = 0;
-    TRY(api_json(cli, &(struct api_call){ .route = 1, .id = cli->arguments[0] }, &seen, &key));
-    TRY(view_int(view_get(key, "version"), &version));
-    jout_init(&jout, &body);
-    jout_object(&jout);
-    jout_key_text(&jout, "to", "destroyed");
-    jout_key_text(&jout, "reason", cli_flag(cli, "reason"));
-    jout_key_int(&jout, "expected_version", version);
-    jout_object_end(&jout);
-    TRY(jout_end(&jout));
-    TRY(api_json(cli, &(struct api_call){ .id = cli->arguments[0], .body = buf_span(&body) }, &answer, &key));
-    return show_key(cli, &answer, key);
+    return cli_flag(cli, "public-key-pem") != NULL ? print_pem(cli, key) : keys_show(cli, &answer, key);
 }
 
 struct fault run_keys_rotate_seal(struct cli *cli)
@@ -129,5 +145,5 @@ struct fault run_keys_rotate_seal(struct cli *cli)
     CLEANUP(http_answer_clear) struct http_answer answer = { 0 };
     struct view key;
     TRY(api_json(cli, &(struct api_call){ 0 }, &answer, &key));
-    return show_key(cli, &answer, key);
+    return keys_show(cli, &answer, key);
 }

@@ -82,6 +82,8 @@ struct fault run_codesign_operation(struct cli *cli)
         { "hash", "digest_algorithm", COLUMN_TEXT },
         { "signed as", "principal", COLUMN_TEXT },
         { "encoding", "signature_encoding", COLUMN_TEXT },
+        { "approved mode", "approved_mode", COLUMN_YESNO },
+        { "note", "approved_mode_note", COLUMN_TEXT },
         { "signature", "signature", COLUMN_TEXT },
         { "made at", "created_at", COLUMN_TIME },
         { "ended at", "ended_at", COLUMN_TIME },

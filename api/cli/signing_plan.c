@@ -11,6 +11,8 @@ static const struct column plan_lines[] = {
     { "identity by", "identity_method", COLUMN_TEXT },
     { "algorithm", "algorithm", COLUMN_TEXT },
     { "scheme", "signature_scheme", COLUMN_TEXT },
+    { "approved mode", "approved_mode", COLUMN_YESNO },
+    { "note", "approved_mode_note", COLUMN_TEXT },
     { "signed as", "principal", COLUMN_TEXT },
     { "policy", "policy_line", COLUMN_TEXT },
     { "approval", "approval_line", COLUMN_TEXT },
@@ -88,6 +90,17 @@ static struct fault check_allowed(struct cli *cli, struct view plan)
     return OK;
 }
 
+/* What could not be delivered is not signed. */
+static struct fault check_bundle(struct cli *cli, const struct signing *signing, struct view plan)
+{
+    if (signing->files[0].bundle_out != NULL && strcmp(member(cli->op, plan, "signature_scheme"), "ml-dsa") == 0) {
+        return op_fail(cli->op, FAULT(UNSUPPORTED),
+                       "nothing was signed: no Sigstore bundle holds an ML-DSA signature; sign without --bundle, and "
+                       "verify the detached signature with the public key");
+    }
+    return OK;
+}
+
 static struct fault preview(struct cli *cli, struct signing *signing, struct view *ret_plan)
 {
     CLEANUP(http_answer_clear) struct http_answer answer = { 0 };
@@ -113,6 +126,7 @@ struct fault signing_plan(struct cli *cli, struct signing *signing)
         announce(signing);
         plan_print(cli, stderr, plan);
     }
+    TRY(check_bundle(cli, signing, plan));
     return check_allowed(cli, plan);
 }
 

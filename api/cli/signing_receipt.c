@@ -16,6 +16,8 @@ static const struct column receipt_lines[] = {
     { "algorithm", "algorithm", COLUMN_TEXT },
     { "hash", "digest_algorithm", COLUMN_TEXT },
     { "encoding", "signature_encoding", COLUMN_TEXT },
+    { "approved mode", "approved_mode", COLUMN_YESNO },
+    { "note", "approved_mode_note", COLUMN_TEXT },
     { "artifact type", "artifact_type", COLUMN_TEXT },
     { "published at", "transparency_destination", COLUMN_TEXT },
 };
@@ -86,10 +88,10 @@ static struct fault check_chain(struct cli *cli, const struct signing *signing, 
 static struct fault check_signature(struct cli *cli, const struct signing *signing, EVP_PKEY *key,
                                     const struct signing_file *file)
 {
-    bool rsa = signing->encoding != NULL && strncmp(signing->encoding, "rsa-", 4) == 0;
-    const char *scheme = NULL;
-    if (FAULTED(public_key_verify(cli->op, key, rsa ? signing->encoding : "ecdsa", file->digest.hash,
-                                  file_digest_span(&file->digest), file->signature, &scheme))) {
+    const char *told = public_key_scheme_of(signing->encoding), *scheme = NULL;
+    if (told == NULL ||
+        FAULTED(public_key_verify(cli->op, key, told, file->digest.hash, file_digest_span(&file->digest),
+                                  file->signature, &scheme))) {
         return distrust(cli, "the server's signature does not verify against the key that it names");
     }
     return OK;

@@ -141,8 +141,8 @@ static struct fault refused(struct op *op, const struct codesign_operation *oper
  * words. One that would say "later" is over all the same: the tries are used up. */
 static struct fault ended_badly(struct op *op, const struct codesign_operation *operation)
 {
-    static const enum fault_code own[] = { FAULT_KEY_NOT_FOUND, FAULT_KEY_STATE, FAULT_KEY_EXPIRED, FAULT_TOKEN_MECHANISM,
-                                           FAULT_ALGORITHM_FENCED, FAULT_PQC_DISABLED };
+    static const enum fault_code own[] = { FAULT_KEY_NOT_FOUND,   FAULT_KEY_STATE,        FAULT_KEY_EXPIRED,
+                                           FAULT_TOKEN_MECHANISM, FAULT_ALGORITHM_FENCED, FAULT_PQC_DISABLED };
     if (strcmp(operation->state, "refused") == 0) {
         return refused(op, operation);
     }

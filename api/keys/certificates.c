@@ -15,9 +15,10 @@ static struct fault check_use(struct op *op, const struct managed_key *key)
         return op_fail(op, FAULT(KEY_STATE), "the key is %s", key->state);
     }
     if (keys_fenced(key->algorithm)) {
-        return op_fail(op, FAULT(UNSUPPORTED),
-                       "keys of algorithm ml-dsa-65 sign digests only, no certificate request, and are verified by their "
-                       "public key: pin that, or use an EC or RSA key");
+        return op_fail(
+            op, FAULT(UNSUPPORTED),
+            "keys of algorithm ml-dsa-65 sign digests only, no certificate request, and are verified by their "
+            "public key: pin that, or use an EC or RSA key");
     }
     return OK; /* a prepared key gets its certificate before it is activated */
 }

@@ -81,11 +81,12 @@ static struct fault ask(struct op *op, struct services *services, const char *re
 
 static struct fault refused(struct op *op, const char *resource, struct fault fault)
 {
-    fault = fault.code == FAULT_APPROVAL_DENIED
-                ? op_fail(op, fault, "an approver denied this: nothing was destroyed")
-                : op_fail(op, fault,
-                          "nothing was destroyed: somebody else who holds certs:issue has to approve the resource; then "
-                          "repeat the request with a new Idempotency-Key");
+    fault =
+        fault.code == FAULT_APPROVAL_DENIED
+            ? op_fail(op, fault, "an approver denied this: nothing was destroyed")
+            : op_fail(op, fault,
+                      "nothing was destroyed: somebody else who holds certs:issue has to approve the resource; then "
+                      "repeat the request with a new Idempotency-Key");
     (void)snprintf(op->note.resource, sizeof(op->note.resource), "%s", resource);
     return fault;
 }

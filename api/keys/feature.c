@@ -234,8 +234,8 @@ const struct metric key_metrics[KEY_METRICS] = {
                             METRIC_COUNTER,
                             "Probes of keys by result: ok, failed (the key), unavailable (token or signer).",
                             { "purpose", "result" } },
-    [KEY_METRIC_PROBE_FAILING] = { "svc_signer_probe_failing_keys", METRIC_GAUGE,
-                                   "Keys whose last probe was not good.", PER_PURPOSE },
+    [KEY_METRIC_PROBE_FAILING] = { "svc_signer_probe_failing_keys", METRIC_GAUGE, "Keys whose last probe was not good.",
+                                   PER_PURPOSE },
     [KEY_METRIC_PROBE_GOOD] = { "svc_signer_probe_last_success_timestamp_seconds", METRIC_GAUGE,
                                 "Of all keys of a purpose the one that was longest not seen signing: its last good "
                                 "probe.",

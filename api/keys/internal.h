@@ -5,16 +5,16 @@
 #include "api/keys/keys.h"
 #include "api/server/request.h"
 
-#define LANE_KEYS              "keys"
-#define KEY_NAME_MAX           64
-#define KEY_CHAIN_MAX          32768
-#define KEY_CHAIN_CERTS_MAX    8
+#define LANE_KEYS               "keys"
+#define KEY_NAME_MAX            64
+#define KEY_CHAIN_MAX           32768
+#define KEY_CHAIN_CERTS_MAX     8
 #define KEYS_DESTINATION_ERASE  "keys.erase"
 #define KEYS_DESTINATION_RETIRE "keys.retire"
-#define KEY_REASON_MAX         256
-#define KEY_USES_MAX           1000000000000LL
-#define KEY_OVERLAP_MAX        (366LL * 24 * 3600 * US_PER_S)
-#define DECIDE_AGAIN_MAX       8 /* how often a lane that moved on is read again before the caller is asked to come later */
+#define KEY_REASON_MAX          256
+#define KEY_USES_MAX            1000000000000LL
+#define KEY_OVERLAP_MAX         (366LL * 24 * 3600 * US_PER_S)
+#define DECIDE_AGAIN_MAX        8 /* how often a lane that moved on is read again before the caller is asked to come later */
 
 /* state.c */
 enum key_state { KEY_PREPARED, KEY_ACTIVE, KEY_RETIRING, KEY_RETIRED, KEY_DESTROYED, KEY_STATES };

@@ -62,9 +62,9 @@ struct fault keys_check_fence(struct op *op, enum key_algorithm algorithm, const
 
 /* Results live in op's arena; scope is op's tenant. KEY_NOT_FOUND also for another tenant's key. */
 struct fault keys_get(struct op *op, struct services *services, struct uuid id, struct managed_key *ret_key);
-/* OK when the key signs what is accepted at `at`, and so many more digests are within its limit as far as the read model
- * knows (0 = do not look at the limit). Else KEY_STATE, KEY_EXPIRED or KEY_EXHAUSTED; `pointer`: the request's member
- * that named the key. */
+/* OK when the key signs what is accepted at `at`, and so many more digests are within its limit as far as the read
+ * model knows (0 = do not look at the limit). Else KEY_STATE, KEY_EXPIRED or KEY_EXHAUSTED; `pointer`: the request's
+ * member that named the key. */
 struct fault keys_check_use(struct op *op, const struct managed_key *key, utc_us at, size_t digests,
                             const char *pointer);
 /* Was this command granted its uses? OK for a key without limit; else OK or KEY_EXHAUSTED. */

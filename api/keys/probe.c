@@ -22,7 +22,7 @@
 #define PROBED_MAX    10000
 #define PROBE_AAD     "svc.keys.probe.v1"
 #define PROBE_SLACK   (2 * NS_PER_S)
-#define PACE_NS       NS_PER_S /* of the worker's row */
+#define PACE_NS       NS_PER_S       /* of the worker's row */
 #define BUSY_SHARE(n) ((n) / 10 * 8) /* of an interval, in which a round is done */
 
 struct probed {
@@ -250,8 +250,8 @@ static struct fault record_change(struct op *op, struct services *services, cons
     jout_object_end(&jout);
     TRY(jout_end(&jout));
     (void)snprintf(seed, sizeof(seed), "after %lld", (long long)key->probed);
-    return key_append_one(op, services, FAULTED(found) ? "key.probe_failed" : "key.probe_recovered", seed,
-                          key->ref.id, &data);
+    return key_append_one(op, services, FAULTED(found) ? "key.probe_failed" : "key.probe_recovered", seed, key->ref.id,
+                          &data);
 }
 
 static void keep(struct services *services, const struct probed *probed, struct fault found)

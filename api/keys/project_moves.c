@@ -82,12 +82,10 @@ static struct fault queue_retirement(struct projection *projection, const char *
 
 /* `by`: the key that takes its place; `command`: the user's that asked for just this. */
 static struct fault begin_overlap(struct projection *projection, const struct event_view *event,
-                                  const struct move_data *data, const char *key_id, const char *by,
-                                  const char *command)
+                                  const struct move_data *data, const char *key_id, const char *by, const char *command)
 {
-    const struct sql_arg args[] = { SQL_TEXT(key_id),       SQL_INT(event->time),
-                                    SQL_INT(data->overlap_us), text_or_null(by),
-                                    text_or_null(command),  SQL_TEXT(data->reason) };
+    const struct sql_arg args[] = { SQL_TEXT(key_id), SQL_INT(event->time),  SQL_INT(data->overlap_us),
+                                    text_or_null(by), text_or_null(command), SQL_TEXT(data->reason) };
     TRY(tx_queue(projection_tx(projection), &SQL_RETIRING, args, COUNT_OF(args)));
     return data->overlap_us > 0 ? queue_retirement(projection, key_id, data->overlap_us) : OK;
 }

@@ -2,11 +2,11 @@
 
 #include "appliance/base/der.h"
 
-#define KEY_COLUMNS                                                                                                   \
-    "SELECT k.key_id, k.purpose, k.algorithm, k.name, k.state, k.version, k.system, k.spki, k.chain, k.created_us,"   \
+#define KEY_COLUMNS                                                                                                    \
+    "SELECT k.key_id, k.purpose, k.algorithm, k.name, k.state, k.version, k.system, k.spki, k.chain, k.created_us,"    \
     " k.created_by, k.destroyed_us, k.destroyed_by, k.destroy_reason, k.token, k.max_uses, k.claimed, k.not_after_us," \
-    " k.activated_us, k.retires_us, k.retired_us, k.retire_reason, k.replaced_by, k.certificate_not_after_us,"        \
-    " k.probe_code, k.probe_us, u.uses, u.last_used_us FROM svc.managed_keys k"                                       \
+    " k.activated_us, k.retires_us, k.retired_us, k.retire_reason, k.replaced_by, k.certificate_not_after_us,"         \
+    " k.probe_code, k.probe_us, u.uses, u.last_used_us FROM svc.managed_keys k"                                        \
     " LEFT JOIN svc.key_uses u ON u.tenant_id = k.tenant_id AND u.key_id = k.key_id "
 
 static const struct sql SQL_BY_ID = { "keys_by_id", KEY_COLUMNS "WHERE k.key_id = $1", 1 };

@@ -36,8 +36,8 @@ static struct fault begin(struct op *op, struct jout *jout, struct buf *data, co
     return OK;
 }
 
-static struct fault end(struct op *op, struct services *services, struct jout *jout, struct buf *data,
-                        const char *type, struct uuid id, uint64_t lane)
+static struct fault end(struct op *op, struct services *services, struct jout *jout, struct buf *data, const char *type,
+                        struct uuid id, uint64_t lane)
 {
     jout_object_end(jout);
     TRY(jout_end(jout));

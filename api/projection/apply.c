@@ -103,6 +103,7 @@ struct fault applier_new(const struct projector_config *config, struct applier *
     CLEANUP(applier_freep) struct applier *made = NULL;
     TRY(mem_new(1, sizeof(*made), &made));
     made->store = config->store;
+    row_columns_init(&made->columns);
     TRY(heads_new(&made->heads));
     TRY(sort_rows(config, made));
     *ret_applier = TAKE(made);
@@ -113,6 +114,7 @@ void applier_free(struct applier *applier)
 {
     if (applier != NULL) {
         heads_free(applier->heads);
+        row_columns_free(&applier->columns);
         mem_free(applier->rows);
         mem_free(applier);
     }
@@ -273,6 +275,7 @@ static struct fault apply_messages(struct op *op, struct tx *tx, struct batch *b
     for (size_t i = 0; i < batch->count; i++) {
         const struct event_message *message = &batch->messages[i];
         if (!tenant_id_equal(op->tenant, message->tenant)) {
+            TRY(projection_rows_write(&batch->projection));
             op->tenant = message->tenant;
             TRY(tx_set_tenant(tx, message->tenant));
         }
@@ -283,6 +286,7 @@ static struct fault apply_messages(struct op *op, struct tx *tx, struct batch *b
             TRY(apply_event(batch, &message->events[j]));
         }
     }
+    TRY(projection_rows_write(&batch->projection));
     TRY(projection_tallies_write(&batch->projection));
     return set_heads(batch, tx);
 }
@@ -311,6 +315,8 @@ struct fault applier_apply(struct op *op, struct applier *applier, const struct 
         .record = BUF_INIT(RECORD_MAX),
     };
     struct tx *tx = NULL;
+    batch.projection.columns = &applier->columns;
+    row_columns_clear(&applier->columns);
     op->tenant = (struct tenant_id){ "" };
     heads_begin(applier->heads);
     struct fault fault = hash_bodies(op, &batch);

@@ -4,6 +4,7 @@
 
 #include "api/projection/chain.h"
 #include "api/projection/projection.h"
+#include "api/store/array.h"
 
 /* ---- heads.c: the audit heads of tenants, kept in memory by whoever leads ---- */
 
@@ -28,6 +29,17 @@ void heads_commit(struct heads *heads);
 struct fault heads_get(struct tx *tx, struct heads *heads, struct tenant_id tenant, struct head **ret_head);
 struct head *heads_touched(struct heads *heads);
 
+/* ---- rows.c: copies and records of one tenant that follow one another, written by one statement each ---- */
+
+struct row_columns {
+    struct tenant_id tenant; /* of all that wait; the transaction is at it */
+    struct sql_array copy_seq, copy_lane, copy_id, copy_body, copy_sha256;
+    struct sql_array sequence, event_id, type, actor, time, stream_seq, record, chain;
+};
+void row_columns_init(struct row_columns *columns);
+void row_columns_free(struct row_columns *columns);
+void row_columns_clear(struct row_columns *columns); /* of a batch that failed */
+
 /* ---- apply.c: messages into the read model, one transaction at a time ---- */
 
 struct applier {
@@ -35,6 +47,7 @@ struct applier {
     const struct event_row **rows; /* sorted by type and version */
     size_t row_count;
     struct heads *heads;
+    struct row_columns columns;
     uint64_t checkpoint;
     struct sha256 rolling;
     bool failure_recorded; /* a row of projection_failure is to go with the next success */
@@ -67,6 +80,7 @@ struct tally {
 
 /* The transaction in which one event is applied. */
 struct projection {
+    struct row_columns *columns;
     struct op *op;
     struct tx *tx;
     const struct event_view *event;
@@ -81,6 +95,8 @@ struct fault projection_tallies_write(struct projection *projection);
 struct fault projection_insert_copy(struct projection *projection, const struct event_message *message,
                                     const struct sha256 *digest);
 struct fault projection_insert_record(struct projection *projection, struct head *head, struct buf *record);
+/* Writes what waits: before the transaction goes to another tenant, and at its end. */
+struct fault projection_rows_write(struct projection *projection);
 
 /* ---- batch.c: what the log has, as one batch ---- */
 

@@ -50,9 +50,9 @@ struct fault projection_outbox(struct projection *projection, const char *destin
 struct fault projection_outbox_settle(struct projection *projection, const char *destination, const char *key,
                                       const char *state);
 
-/* Adds to a number that many events add to (uses of a key): the batch adds up in memory and writes each sum once, at the
- * latest at its end, in the same transaction. `sql` takes tenant, key, sum and the time of the latest event, and adds
- * the sum to what stands there; nothing that a projection decides may rest on that row. Key: at most 64 bytes. */
+/* Adds to a number that many events add to (uses of a key): the batch adds up in memory and writes each sum once, at
+ * the latest at its end, in the same transaction. `sql` takes tenant, key, sum and the time of the latest event, and
+ * adds the sum to what stands there; nothing that a projection decides may rest on that row. Key: at most 64 bytes. */
 struct fault projection_tally(struct projection *projection, const struct sql *sql, const char *key, int64_t by);
 
 /* The last sequence of the tenant's lane in the read model, 0 when it is empty: what a command hands to events_append

@@ -6,16 +6,23 @@
 #define DESTINATION_MAX    63
 #define OUTBOX_KEY_MAX     255
 
-static const struct sql SQL_COPY_INSERT = {
-    "projection_copy_insert",
+#define ROWS_AT_ONCE      512u
+#define ROW_BYTES_AT_ONCE ((size_t)4 << 20)
+
+static const struct sql SQL_COPIES_INSERT = {
+    "projection_copies_insert",
     "INSERT INTO svc.event_envelopes (stream_seq, tenant_id, lane, message_id, body, sha256)"
-    " VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (stream_seq) DO NOTHING",
+    " SELECT s, $1, l, m, b, h"
+    " FROM unnest($2::bigint[], $3::text[], $4::text[], $5::bytea[], $6::bytea[]) AS x (s, l, m, b, h)"
+    " ON CONFLICT (stream_seq) DO NOTHING",
     6,
 };
-static const struct sql SQL_RECORD_INSERT = {
-    "projection_record_insert",
+static const struct sql SQL_RECORDS_INSERT = {
+    "projection_records_insert",
     "INSERT INTO svc.audit_records (tenant_id, sequence, event_id, type, actor_subject, time_us, stream_seq, record,"
-    " chain) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+    " chain) SELECT $1, n, e, t, a, u, s, r, c"
+    " FROM unnest($2::bigint[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::bigint[], $8::bytea[], $9::bytea[])"
+    " AS x (n, e, t, a, u, s, r, c)",
     9,
 };
 static const struct sql SQL_OUTBOX_INSERT = {
@@ -58,38 +65,122 @@ utc_us projection_time(const struct projection *projection)
     return projection->event->time;
 }
 
+/* ---- copies and records ---- */
+
+void row_columns_init(struct row_columns *columns)
+{
+    *columns = (struct row_columns){
+        .copy_seq = SQL_ARRAY_INIT(SQL_ARRAY_INT),
+        .copy_lane = SQL_ARRAY_INIT(SQL_ARRAY_TEXT),
+        .copy_id = SQL_ARRAY_INIT(SQL_ARRAY_TEXT),
+        .copy_body = SQL_ARRAY_INIT(SQL_ARRAY_BYTES),
+        .copy_sha256 = SQL_ARRAY_INIT(SQL_ARRAY_BYTES),
+        .sequence = SQL_ARRAY_INIT(SQL_ARRAY_INT),
+        .event_id = SQL_ARRAY_INIT(SQL_ARRAY_TEXT),
+        .type = SQL_ARRAY_INIT(SQL_ARRAY_TEXT),
+        .actor = SQL_ARRAY_INIT(SQL_ARRAY_TEXT),
+        .time = SQL_ARRAY_INIT(SQL_ARRAY_INT),
+        .stream_seq = SQL_ARRAY_INIT(SQL_ARRAY_INT),
+        .record = SQL_ARRAY_INIT(SQL_ARRAY_BYTES),
+        .chain = SQL_ARRAY_INIT(SQL_ARRAY_BYTES),
+    };
+}
+
+#define COPY_COLUMNS(c) { &(c)->copy_seq, &(c)->copy_lane, &(c)->copy_id, &(c)->copy_body, &(c)->copy_sha256 }
+#define RECORD_COLUMNS(c) \
+    { &(c)->sequence, &(c)->event_id, &(c)->type, &(c)->actor, &(c)->time, &(c)->stream_seq, &(c)->record, &(c)->chain }
+
+void row_columns_free(struct row_columns *columns)
+{
+    struct sql_array *copies[] = COPY_COLUMNS(columns), *records[] = RECORD_COLUMNS(columns);
+    for (size_t i = 0; i < COUNT_OF(copies); i++) {
+        sql_array_free(copies[i]);
+    }
+    for (size_t i = 0; i < COUNT_OF(records); i++) {
+        sql_array_free(records[i]);
+    }
+}
+
+void row_columns_clear(struct row_columns *columns)
+{
+    struct sql_array *copies[] = COPY_COLUMNS(columns), *records[] = RECORD_COLUMNS(columns);
+    for (size_t i = 0; i < COUNT_OF(copies); i++) {
+        sql_array_clear(copies[i]);
+    }
+    for (size_t i = 0; i < COUNT_OF(records); i++) {
+        sql_array_clear(records[i]);
+    }
+}
+
+static struct fault write_columns(struct projection *projection, const struct sql *sql, struct sql_array **columns,
+                                  size_t count)
+{
+    struct sql_arg args[9];
+    BUG_IF(count + 1 > COUNT_OF(args));
+    if (columns[0]->count == 0) {
+        return OK;
+    }
+    args[0] = SQL_TEXT(projection->columns->tenant.text);
+    for (size_t i = 0; i < count; i++) {
+        args[i + 1] = sql_array_arg(columns[i]);
+    }
+    TRY(tx_queue(projection->tx, sql, args, count + 1));
+    for (size_t i = 0; i < count; i++) {
+        sql_array_clear(columns[i]);
+    }
+    return OK;
+}
+
+struct fault projection_rows_write(struct projection *projection)
+{
+    struct sql_array *copies[] = COPY_COLUMNS(projection->columns);
+    struct sql_array *records[] = RECORD_COLUMNS(projection->columns);
+    TRY(write_columns(projection, &SQL_COPIES_INSERT, copies, COUNT_OF(copies)));
+    return write_columns(projection, &SQL_RECORDS_INSERT, records, COUNT_OF(records));
+}
+
+static struct fault write_when_many(struct projection *projection)
+{
+    const struct row_columns *columns = projection->columns;
+    bool many = columns->copy_seq.count >= ROWS_AT_ONCE || columns->sequence.count >= ROWS_AT_ONCE ||
+                columns->copy_body.encoded.len + columns->record.encoded.len >= ROW_BYTES_AT_ONCE;
+    return many ? projection_rows_write(projection) : OK;
+}
+
 struct fault projection_insert_copy(struct projection *projection, const struct event_message *message,
                                     const struct sha256 *digest)
 {
-    struct sql_arg args[] = {
-        SQL_INT((int64_t)message->stream_seq), SQL_TEXT(message->tenant.text), SQL_TEXT(message->events[0].lane),
-        SQL_TEXT(message->message_id.text),    SQL_BYTES(message->body),       SQL_BYTES(SPAN_ARRAY(digest->at)),
-    };
-    return tx_queue(projection->tx, &SQL_COPY_INSERT, args, COUNT_OF(args));
+    struct row_columns *columns = projection->columns;
+    columns->tenant = message->tenant;
+    TRY(sql_array_int(&columns->copy_seq, (int64_t)message->stream_seq));
+    TRY(sql_array_put(&columns->copy_lane, span_text(message->events[0].lane)));
+    TRY(sql_array_put(&columns->copy_id, span_text(message->message_id.text)));
+    TRY(sql_array_put(&columns->copy_body, message->body));
+    TRY(sql_array_put(&columns->copy_sha256, SPAN_ARRAY(digest->at)));
+    return write_when_many(projection);
 }
 
 struct fault projection_insert_record(struct projection *projection, struct head *head, struct buf *record)
 {
     const struct event_view *event = projection->event;
+    struct row_columns *columns = projection->columns;
     struct sha256 chain;
     TRY(audit_record_bytes(event, projection->sequence, record));
     TRY(audit_chain_next(&head->next_chain, buf_span(record), &chain));
-    struct sql_arg args[] = {
-        SQL_TEXT(event->tenant.text),
-        SQL_INT(projection->sequence),
-        SQL_TEXT(event->id.text),
-        SQL_TEXT(event->type),
-        SQL_TEXT(event->actor_subject),
-        SQL_INT(event->time),
-        SQL_INT((int64_t)event->stream_seq),
-        SQL_BYTES(buf_span(record)),
-        SQL_BYTES(SPAN_ARRAY(chain.at)),
-    };
-    TRY(tx_queue(projection->tx, &SQL_RECORD_INSERT, args, COUNT_OF(args)));
+    TRY(sql_array_int(&columns->sequence, projection->sequence));
+    TRY(sql_array_put(&columns->event_id, span_text(event->id.text)));
+    TRY(sql_array_put(&columns->type, span_text(event->type)));
+    TRY(sql_array_put(&columns->actor, span_text(event->actor_subject)));
+    TRY(sql_array_int(&columns->time, event->time));
+    TRY(sql_array_int(&columns->stream_seq, (int64_t)event->stream_seq));
+    TRY(sql_array_put(&columns->record, buf_span(record)));
+    TRY(sql_array_put(&columns->chain, SPAN_ARRAY(chain.at)));
     head->next_sequence = projection->sequence;
     head->next_chain = chain;
-    return OK;
+    return write_when_many(projection);
 }
+
+/* ---- the outbox ---- */
 
 static bool good_name(const char *text, size_t max)
 {

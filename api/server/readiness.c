@@ -1,6 +1,7 @@
 #include "api/server/readiness.h"
 
 #include "api/server/probes.h"
+#include "api/server/signer_metrics.h"
 #include "appliance/base/alloc.h"
 #include "appliance/base/file.h"
 #include "appliance/base/json.h"
@@ -50,6 +51,8 @@ struct findings {
     size_t degraded_count;
     struct event_log_state log;
     struct projector_state state;
+    struct signer_health health;
+    bool signer_ails; /* and health says how */
     bool ready;
 };
 
@@ -82,18 +85,19 @@ const char *readiness_db_word(struct fault fault, mono_ns now, mono_ns *since, b
     return now - *since <= READINESS_SHED_GRACE_NS ? "ok" : "busy";
 }
 
-const char *readiness_signer_word(struct services *services)
+static const char *ask_signer(struct services *services, struct signer_health *ret_health)
 {
     CLEANUP(op_freep) struct op *op = NULL;
-    struct signer_health health = { .state = SIGNER_DOWN };
-    if (FAULTED(op_new("system:probe", (struct tenant_id){ 0 }, CHECK_BUDGET_MS, &op)) ||
-        FAULTED(signer_health(op, services->signer, &health))) {
-        return "unreachable";
-    }
-    if (health.state == SIGNER_DOWN) {
-        return "down";
-    }
-    return health.state == SIGNER_DEGRADED ? "degraded" : "ok";
+    bool answered = !FAULTED(op_new("system:probe", (struct tenant_id){ 0 }, CHECK_BUDGET_MS, &op)) &&
+                    !FAULTED(signer_health(op, services->signer, ret_health));
+    signer_metrics_take(services->metrics, answered ? ret_health : NULL);
+    return answered ? signer_word(ret_health) : "unreachable";
+}
+
+const char *readiness_signer_word(struct services *services)
+{
+    struct signer_health health;
+    return ask_signer(services, &health);
 }
 
 static void degrade(struct findings *findings, const char *check)
@@ -147,7 +151,8 @@ static void check_projection(struct readiness *readiness, struct findings *findi
 
 static void check_signer(struct readiness *readiness, struct findings *findings)
 {
-    findings->signer = readiness_signer_word(readiness->services);
+    findings->signer = ask_signer(readiness->services, &findings->health);
+    findings->signer_ails = strcmp(findings->signer, "ok") != 0 && strcmp(findings->signer, "unreachable") != 0;
     bool degraded = strcmp(findings->signer, "degraded") == 0;
     if (degraded) {
         degrade(findings, "signer");
@@ -260,6 +265,9 @@ struct fault readiness_check(struct readiness *readiness, bool draining, struct 
     jout_key_text(&json, "status", draining ? "stopping" : findings.ready ? "ready" : "not_ready");
     jout_key_raw(&json, "checks", buf_span(&checks));
     put_degraded(&json, &findings);
+    if (findings.signer_ails) {
+        signer_print_state(&json, &findings.health);
+    }
     put_numbers(&json, &findings);
     jout_object_end(&json);
     *ret_ready = findings.ready;

@@ -16,7 +16,7 @@ struct fault readiness_check(struct readiness *readiness, bool draining, struct 
 /* Sets the gauges from the last check, the pools and the supervisor's state file. Thread-safe beside readiness_check.
  */
 void readiness_gauges(struct readiness *readiness);
-/* "ok", "degraded", "down" or "unreachable", within half a second. */
+/* "ok", "degraded", "journal_unusable", "down" or "unreachable", within half a second. */
 const char *readiness_signer_word(struct services *services);
 
 /* How a failed datastore read counts: "ok" (shed, within the grace that begins at *since), or the word. Pure. */

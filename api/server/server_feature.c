@@ -4,6 +4,7 @@
 #include "api/server/exchange.h"
 #include "api/server/openapi.h"
 #include "api/server/probes.h"
+#include "api/server/signer_metrics.h"
 #include "api/server/workers.h"
 
 #define METRICS_TEXT_MAX ((size_t)8 << 20)
@@ -38,7 +39,7 @@ static struct fault handle_openapi(struct request *request)
 
 static const struct answer_field health_answer[] = {
     { "status", "string", "ok or unhealthy." },
-    { "signer", "string", "ok, degraded, down or unreachable." },
+    { "signer", "string", "ok, degraded, journal_unusable, down or unreachable." },
 };
 static const struct answer_field ready_answer[] = {
     { "status", "string", "ready, not_ready or stopping." },
@@ -46,6 +47,7 @@ static const struct answer_field ready_answer[] = {
     { "degraded", "array", "Checks that were shed by load, or that work with a part missing." },
     { "projection", "object", "checkpoint, log_last and lag of the read model." },
     { "event_log", "object", "replicas_desired and replicas_actual." },
+    { "signer", "object", "While something is wrong with it: state, journal_usable, and tokens with state and cause." },
 };
 
 #define PROBE_ROUTE(name_, path_, handler_, doc_)                                                                 \
@@ -88,12 +90,19 @@ static struct fault start(struct op *op, struct services *services)
     TRY(metrics_register(services->metrics, &http_request_duration_seconds, 1));
     TRY(metrics_register(services->metrics, &worker_failures_total, 1));
     TRY(metrics_register(services->metrics, &outbox_timeouts, 1));
+    TRY(metrics_register(services->metrics, signer_metrics, signer_metric_count));
     return metrics_register(services->metrics, probe_metrics, probe_metric_count);
 }
+
+static const struct worker_row workers[] = {
+    { "signer-health", 5000, false, signer_metrics_sample },
+};
 
 const struct feature server_feature = {
     .name = "server",
     .routes = routes,
     .route_count = COUNT_OF(routes),
+    .workers = workers,
+    .worker_count = COUNT_OF(workers),
     .start = start,
 };

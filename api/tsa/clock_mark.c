@@ -18,20 +18,25 @@ static utc_us gen_time_of(struct op *op, const struct event_view *event)
     return time;
 }
 
-utc_us clock_mark_of(struct op *op, const struct event_message *message)
+utc_us clock_mark_of(struct op *op, const struct event_message *message, int64_t flight_us)
 {
-    utc_us mark = 0;
+    utc_us stated = 0, appended = 0;
     for (size_t i = 0; i < message->count; i++) {
-        const struct event_view *event = &message->events[i];
-        utc_us stated = gen_time_of(op, event);
-        mark = event->time > mark ? event->time : mark;
-        mark = stated > mark ? stated : mark;
+        utc_us gen_time = gen_time_of(op, &message->events[i]);
+        stated = gen_time > stated ? gen_time : stated;
+        appended = message->events[i].time > appended ? message->events[i].time : appended;
     }
-    return mark;
+    if (stated == 0 || appended < stated) {
+        return stated == 0 ? appended : stated;
+    }
+    return appended - stated > flight_us ? stated + flight_us : appended;
 }
 
-/* A message is stamped with the time of its append, which is after the times of all tokens in it and before it: the
- * newest message is enough. */
+/*
+ * A token is recorded some time after its time was taken, so an earlier message may hold a later time than the newest
+ * one states: by no more than a request may last, and not later than the newest was appended. The time of an append is
+ * the bare wall clock's, which may have been set wrong for a moment, so it does not count beyond that.
+ */
 struct fault clock_mark_read(struct op *op, struct services *services, utc_us *ret_mark)
 {
     uint64_t sequence = 0;
@@ -46,6 +51,6 @@ struct fault clock_mark_read(struct op *op, struct services *services, utc_us *r
         return OK;
     }
     TRY(event_log_get(op, services->log, sequence, &message));
-    *ret_mark = clock_mark_of(op, &message);
+    *ret_mark = clock_mark_of(op, &message, services->config->http_deadline / 1000);
     return OK;
 }

@@ -9,12 +9,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define TRIES       2
-#define SLICE_MS    100 /* between looks at *stopping */
-#define REST_MAX    64  /* rounds that a server which sent us away is left alone */
-#define HOST_MAX    255
-#define PACKET_MAX  1024
-#define PACKETS_MAX 8 /* of one server in one look: a flood must not hold us */
+#define TRIES         2
+#define SLICE_MS      100 /* between looks at *stopping */
+#define REST_MAX      64  /* rounds that a server which sent us away is left alone */
+#define RESOLVE_TURNS 16  /* addresses of one name that are taken in turn */
+#define HOST_MAX      255
+#define PACKET_MAX    1024
+#define PACKETS_MAX   8 /* of one server in one look: a flood must not hold us */
 
 struct server {
     char host[HOST_MAX + 1], port[8];
@@ -119,13 +120,9 @@ static void resolve(struct server *server)
     if (getaddrinfo(server->host, server->port, &want, &found) != 0) {
         return;
     }
-    unsigned count = 0;
-    for (const struct addrinfo *each = found; each != NULL; each = each->ai_next) {
-        count++;
-    }
     const struct addrinfo *chosen = found;
-    for (unsigned i = 0; i < server->resolved % count; i++) {
-        chosen = chosen->ai_next;
+    for (unsigned i = 0; i < server->resolved % RESOLVE_TURNS; i++) {
+        chosen = chosen->ai_next != NULL ? chosen->ai_next : found;
     }
     memcpy(&server->address, chosen->ai_addr, chosen->ai_addrlen);
     server->address_len = chosen->ai_addrlen;

@@ -25,6 +25,7 @@ struct clock_watch {
     struct clock_changes changes; /* guarded by lock */
     pthread_t checker, helper;
     bool checks, helps; /* which threads run */
+    uint64_t steps;     /* counted so far; the checker's own */
 };
 
 static void lock(struct clock_watch *watch)
@@ -95,17 +96,17 @@ static void note(struct clock_watch *watch, const struct clock_state *state)
     }
 }
 
-static void check(struct clock_watch *watch, uint64_t *steps)
+static void check(struct clock_watch *watch)
 {
     struct clock_state state;
     (void)clock_gate_check(watch->gate);
     clock_gate_state(watch->gate, &state);
     show(watch, &state);
-    if (state.steps > *steps) {
-        metrics_add(watch->services->metrics, &tsa_metrics[TSA_METRIC_CLOCK_JUMPS], (double)(state.steps - *steps),
-                    NULL);
+    if (state.steps > watch->steps) {
+        metrics_add(watch->services->metrics, &tsa_metrics[TSA_METRIC_CLOCK_JUMPS],
+                    (double)(state.steps - watch->steps), NULL);
         log_write(WARN, "tsa_clock_stepped", LOG_INT("steps", state.steps));
-        *steps = state.steps;
+        watch->steps = state.steps;
     }
     note(watch, &state);
 }
@@ -113,11 +114,10 @@ static void check(struct clock_watch *watch, uint64_t *steps)
 static void *run_checker(void *arg)
 {
     struct clock_watch *watch = arg;
-    uint64_t steps = 0;
     (void)pthread_setname_np(pthread_self(), "svc-clock");
     mono_ns next = clock_mono();
     do {
-        check(watch, &steps);
+        check(watch);
         next += CHECK_NS;
         next = next < clock_mono() ? clock_mono() : next; /* after a pause of the machine no checks are made up for */
     } while (wait_until(watch, next));
@@ -134,7 +134,7 @@ static void ask_servers(struct clock_watch *watch)
     if (agreed) {
         clock_gate_agreed(watch->gate, &agreement);
     } else {
-        log_write(WARN, "tsa_clock_servers_disagree", LOG_INT("answered", agreement.answered),
+        log_write(WARN, "tsa_clock_no_agreement", LOG_INT("answered", agreement.answered),
                   LOG_INT("quorum", watch->rules.quorum));
     }
     clock_gate_round_over(watch->gate, agreement.answered);
@@ -227,7 +227,8 @@ static struct fault begin(struct op *op, struct clock_watch *watch)
                   LOG_TEXT("detail", "time stamps state the time of this host whether or not it is synchronised "
                                      "(protocols.tsa.clock.trust_host)"));
     }
-    (void)clock_gate_check(watch->gate);
+    check(watch);
+    (void)send_change(watch); /* if it fails, the helper tries again */
     watch->checks = pthread_create(&watch->checker, NULL, run_checker, watch) == 0;
     REQUIRE(watch->checks, NO_MEMORY);
     watch->helps = pthread_create(&watch->helper, NULL, run_helper, watch) == 0;

@@ -29,8 +29,9 @@ void clock_watch_state(struct clock_watch *watch, struct clock_state *ret_state)
 
 /* The latest time that op's tenant's log knows of in the lane of stamps; 0 when there was never one. */
 struct fault clock_mark_read(struct op *op, struct services *services, utc_us *ret_mark);
-/* The latest of the message's own time and of its events' gen_time. Pure. */
-utc_us clock_mark_of(struct op *op, const struct event_message *message);
+/* The latest gen_time of the newest message, or its own time where that is later, by at most `flight_us`: as long as a
+ * request may be in hand. Pure. */
+utc_us clock_mark_of(struct op *op, const struct event_message *message, int64_t flight_us);
 
 /* ---- clock_events.c: changes of state, in order, each in the log exactly once ---- */
 

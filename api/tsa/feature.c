@@ -118,7 +118,7 @@ static struct fault check_clock(struct op *op, struct services *services)
 }
 
 static const struct readiness_row readiness[] = {
-    { .name = "tsa_clock", .check = check_clock, .degrades = true },
+    { .name = "tsa", .check = check_clock, .degrades = true },
 };
 
 void tsa_stop(struct services *services)

@@ -82,17 +82,42 @@ struct fault sha256_of(struct span bytes, struct sha256 *ret_digest)
     return sha256_of_parts(&bytes, 1, ret_digest);
 }
 
-static void md_ctx_freep(EVP_MD_CTX **ctx)
+/* Each thread keeps one: a digest is made for every signature, and a context costs more than the digest. */
+static pthread_key_t md_ctx_key;
+static pthread_once_t md_ctx_once = PTHREAD_ONCE_INIT;
+
+static void md_ctx_free(void *ctx)
 {
-    EVP_MD_CTX_free(*ctx);
+    EVP_MD_CTX_free(ctx);
+}
+
+static void md_ctx_prepare(void)
+{
+    BUG_IF(pthread_key_create(&md_ctx_key, md_ctx_free) != 0);
+}
+
+static struct fault md_ctx_of_thread(EVP_MD_CTX **ret_ctx)
+{
+    BUG_IF(pthread_once(&md_ctx_once, md_ctx_prepare) != 0);
+    EVP_MD_CTX *ctx = pthread_getspecific(md_ctx_key);
+    if (ctx == NULL) {
+        ctx = EVP_MD_CTX_new();
+        REQUIRE(ctx != NULL, NO_MEMORY);
+        if (pthread_setspecific(md_ctx_key, ctx) != 0) {
+            EVP_MD_CTX_free(ctx);
+            return FAULT(NO_MEMORY);
+        }
+    }
+    *ret_ctx = ctx;
+    return OK;
 }
 
 struct fault sha256_of_parts(const struct span *parts, size_t count, struct sha256 *ret_digest)
 {
     EVP_MD *md = sha256_algorithm();
+    EVP_MD_CTX *ctx = NULL;
     REQUIRE(md != NULL, CRYPTO);
-    CLEANUP(md_ctx_freep) EVP_MD_CTX *ctx = EVP_MD_CTX_new();
-    REQUIRE(ctx != NULL, NO_MEMORY);
+    TRY(md_ctx_of_thread(&ctx));
     REQUIRE(EVP_DigestInit_ex2(ctx, md, NULL) == 1, CRYPTO);
     for (size_t i = 0; i < count; i++) {
         REQUIRE(EVP_DigestUpdate(ctx, parts[i].at, parts[i].len) == 1, CRYPTO);

@@ -155,7 +155,8 @@ static struct fault pin_look(struct op *op, void *arg, int output)
     (void)output;
     const struct config *config = arg;
     CLEANUP(secret_freep) struct secret *pin = NULL;
-    struct fault got = secret_from_file(config->token_pin_file, &pin);
+    bool wanted = strcmp(config->token_login, "user") == 0;
+    struct fault got = wanted ? secret_from_file(config->token_pin_file, &pin) : OK;
     if (FAULTED(got)) {
         return op_fail(op, FAULT(CONFIG), "token.pin_file: %s must be a 0600 file of %s with the PIN",
                        config->token_pin_file, SOFTHSM_USER);

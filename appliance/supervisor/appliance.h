@@ -26,6 +26,9 @@ enum exit_code appliance_run(const struct appliance *appliance);
 enum exit_code appliance_rebuild(const struct appliance *appliance);
 /* Becomes `svc-api <args>` as its user, with our configuration. Returns on failure only. */
 enum exit_code appliance_api_command(const struct appliance *appliance, int count, char *const *args);
+/* `hsm doctor ...`: becomes `svc-signer --doctor ...` as its user (as we are when not root), with our configuration.
+ * Returns on failure only. */
+enum exit_code appliance_hsm_command(const struct appliance *appliance, int count, char *const *args);
 /* What resolved, and whether the FIPS module is active. */
 enum exit_code appliance_check_config(const struct appliance *appliance, bool json);
 

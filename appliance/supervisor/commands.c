@@ -2,10 +2,12 @@
 
 #include "appliance/base/json.h"
 #include "appliance/stores/process.h"
+#include "appliance/stores/softhsm.h"
 #include "appliance/supervisor/units.h"
 #include "fips/fips.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #define PRINT_MAX        ((size_t)256 << 10)
@@ -66,25 +68,42 @@ enum exit_code appliance_check_config(const struct appliance *appliance, bool js
     return code;
 }
 
-enum exit_code appliance_api_command(const struct appliance *appliance, int count, char *const *args)
+/* `program` with the words of `args` from `skip` on, `first` (if not NULL) in front of them. */
+static enum exit_code become(const struct appliance *appliance, const char *program, const char *user,
+                             const char *first, int skip, int count, char *const *args)
 {
     CLEANUP(op_freep) struct op *op = NULL;
-    const char *words[WORDS_MAX + 1] = { 0 };
+    const char *words[WORDS_MAX + 2] = { first };
     const char *const *argv = NULL;
+    size_t used = first != NULL ? 1 : 0;
     if (count > WORDS_MAX) {
         (void)fprintf(stderr, "svc-appliance: too many arguments\n");
         return EXIT_REFUSED;
     }
-    for (int i = 0; i < count; i++) {
-        words[i] = args[i];
+    for (int i = skip; i < count; i++) {
+        words[used++] = args[i];
     }
     struct fault done = op_new("svc-appliance", (struct tenant_id){ 0 }, COMMAND_LIMIT_MS, &op);
     if (!FAULTED(done)) {
-        done = unit_argv(op, appliance, "svc-api", words, &argv);
+        done = unit_argv(op, appliance, program, words, &argv);
     }
     if (!FAULTED(done)) {
-        done = process_exec(op, &(struct process_spec){ .argv = argv, .user = USER_API });
+        done = process_exec(op, &(struct process_spec){ .argv = argv, .user = user });
     }
     appliance_complain(args[0], op, done);
     return EXIT_FAILED;
+}
+
+enum exit_code appliance_hsm_command(const struct appliance *appliance, int count, char *const *args)
+{
+    if (count < 2 || strcmp(args[1], "doctor") != 0) {
+        (void)fprintf(stderr, "svc-appliance: hsm knows one command: hsm doctor [--help]\n");
+        return EXIT_REFUSED;
+    }
+    return become(appliance, "svc-signer", geteuid() == 0 ? SOFTHSM_USER : NULL, "--doctor", 2, count, args);
+}
+
+enum exit_code appliance_api_command(const struct appliance *appliance, int count, char *const *args)
+{
+    return become(appliance, "svc-api", USER_API, NULL, 0, count, args);
 }

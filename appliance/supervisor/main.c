@@ -25,6 +25,9 @@ static const char usage[] =
     "  token revoke ID [--reason TEXT] [--tenant T] [--json]\n"
     "  tenant create ID | tenant list [--json]\n"
     "                        bearer tokens and tenants; the appliance must be running\n"
+    "  hsm doctor [--token NAME | --module PATH --slot N --label L --pin-file F] [--json]\n"
+    "  hsm doctor --explain [CKR_NAME | NUMBER] [--json]\n"
+    "                        examines the PKCS#11 token step by step; hsm doctor --help tells more\n"
     "  --check-config        print what resolved and whether the FIPS module is active, start nothing\n"
     "  --print-config-docs   print docs/configuration.md\n"
     "\n"
@@ -39,12 +42,12 @@ struct options {
     const char *config;
     bool fips, json, check, docs;
     const char *command; /* NULL = run */
-    int rest;            /* argv from here on belongs to the command, which svc-api carries out; 0 = none */
+    int rest;            /* argv from here on belongs to the command, which another program carries out; 0 = none */
 };
 
-static bool is_api_command(const char *word)
+static bool has_words_of_its_own(const char *word)
 {
-    return strcmp(word, "token") == 0 || strcmp(word, "tenant") == 0;
+    return strcmp(word, "token") == 0 || strcmp(word, "tenant") == 0 || strcmp(word, "hsm") == 0;
 }
 
 /* Takes "--config FILE" out of argv from `start` on, so that it may stand anywhere. */
@@ -85,7 +88,7 @@ static bool take_word(const char *word, struct options *options)
 static bool read_options(int argc, char **argv, struct options *options)
 {
     for (int i = 1; i < argc; i++) {
-        if (options->command == NULL && is_api_command(argv[i])) {
+        if (options->command == NULL && has_words_of_its_own(argv[i])) {
             options->command = argv[i];
             options->rest = i;
             return true;
@@ -142,6 +145,9 @@ static enum exit_code dispatch(const struct options *options, int argc, char **a
 {
     if (options->check) {
         return appliance_check_config(appliance, options->json);
+    }
+    if (options->command != NULL && strcmp(options->command, "hsm") == 0) {
+        return appliance_hsm_command(appliance, argc - options->rest, argv + options->rest);
     }
     if (geteuid() != 0) {
         (void)fprintf(stderr, "svc-appliance: must be started as root: each part then runs as a user of its own\n");

@@ -91,11 +91,13 @@ static struct fault start_signer(struct op *op, const struct appliance *applianc
     }
     TRY(unit_argv(op, appliance, "svc-signer", NULL, &argv));
     signer_door_ask_anew(appliance->door);
-    return process_spawn(
-        op,
-        &(struct process_spec){
-            .argv = argv, .env = env, .user = SOFTHSM_USER, .listener = signer_door_listener(appliance->door) },
-        ret_pid);
+    return process_spawn(op,
+                         &(struct process_spec){ .argv = argv,
+                                                 .env = env,
+                                                 .user = SOFTHSM_USER,
+                                                 .listener = signer_door_listener(appliance->door),
+                                                 .locks_memory = true },
+                         ret_pid);
 }
 
 static struct fault probe_signer(struct op *op, const struct appliance *appliance)

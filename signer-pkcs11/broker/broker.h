@@ -16,6 +16,7 @@
 #include "appliance/base/config.h"
 #include "signer-pkcs11/broker/journal.h"
 #include "signer-pkcs11/broker/listen.h"
+#include "signer-pkcs11/sealed/sealed.h"
 #include "signer-pkcs11/token/tokens.h"
 
 #define BROKER_CONNECTIONS_MAX 128u
@@ -26,6 +27,7 @@ struct broker_parts { /* all borrowed for the broker's life */
     const struct config *config;
     struct tokens *tokens;
     struct journal *journal;
+    struct sealed_keys *sealed; /* NULL: it keeps none (tests) */
     const struct listeners *listeners;
     struct askers askers;
     bool fips_active, self_test_passed;

@@ -23,9 +23,10 @@ static struct fault next_message(struct connection *c, struct span *ret_message)
         return fault;
     }
     atomic_store_explicit(&broker->awake, false, memory_order_release);
-    if (fault.code != FAULT_DEADLINE || c->stream.filled > 0) {
+    if (fault.code != FAULT_DEADLINE) {
         return fault;
     }
+    /* Of a frame that began to arrive the rest is read in the same patience as ever. */
     patience = (struct frame_patience){ .first = FRAME_NEVER, .rest = PATIENCE };
     return frame_read(&c->stream, &patience, ret_message);
 }
@@ -49,10 +50,14 @@ static void op_renew(struct connection *c)
 }
 
 /* A second request before the answer: what is there to read is not part of the conversation. */
-static bool spoke_out_of_turn(const struct connection *c)
+static bool spoke_out_of_turn(struct connection *c)
 {
-    char byte;
-    return c->stream.tls == NULL && recv(c->stream.fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK) > 0;
+    uint8_t byte = 0;
+    size_t got = 0;
+    if (c->stream.tls != NULL) {
+        return !FAULTED(tls_stream_recv(c->stream.tls, &byte, 1, 0, &got));
+    }
+    return recv(c->stream.fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK) > 0;
 }
 
 static void log_closing(struct connection *c, struct fault fault)

@@ -17,8 +17,11 @@
 static uint32_t forget_locked(struct journal *journal, uint64_t age_ms)
 {
     uint32_t before = journal->first;
-    while (journal->first < journal->current &&
-           journal->files[(journal->first + 1) % SEGMENTS_MAX].begun_ms + journal->retention_ms <= age_ms) {
+    while (journal->first < journal->current) {
+        uint64_t begun_ms = journal->files[(journal->first + 1) % SEGMENTS_MAX].begun_ms;
+        if (age_ms < begun_ms || age_ms - begun_ms < journal->retention_ms) {
+            break;
+        }
         journal->bytes -= journal->files[journal->first % SEGMENTS_MAX].end;
         journal->first++;
     }

@@ -22,8 +22,9 @@ struct fault journal_scan(struct journal_folder *folder, struct journal_scan *sc
         struct segment_scan now = { 0 };
         TRY(journal_folder_read(folder, number, &bytes));
         TRY(segment_read(buf_span(&bytes), number, scan->visit, scan->arg, &now));
-        if (now.damaged || (now.end == 0 && i + 1 < folder->count)) {
-            return journal_file_refuse(folder, number, DAMAGED, now.end);
+        bool younger = now.header.version == 2 && now.header.begun.age_ms < scan->age_ms;
+        if (now.damaged || younger || (now.end == 0 && i + 1 < folder->count)) {
+            return journal_file_refuse(folder, number, DAMAGED, younger ? 0 : now.end);
         }
         if (i > 0 && !ended_well(&before, size_before, &now)) {
             return journal_file_refuse(folder, number - 1, DAMAGED, before.end);

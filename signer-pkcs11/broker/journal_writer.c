@@ -44,7 +44,9 @@ struct journal_trouble journal_trouble(struct journal *journal)
     mono_ns now = clock_mono();
     journal_lock(journal);
     struct journal_trouble trouble = journal->blocked;
-    bool retry = trouble.kind != TROUBLE_NONE && trouble.kind != TROUBLE_SYNC && now >= journal->retry_at;
+    /* whoever writes at the moment finds out as well, and may be held up by the disk */
+    bool retry =
+        trouble.kind != TROUBLE_NONE && trouble.kind != TROUBLE_SYNC && !journal->writing && now >= journal->retry_at;
     if (retry) {
         journal->retry_at = now + RETRY_AFTER;
     }

@@ -3,6 +3,7 @@
 
 #include "appliance/base/failpoint.h"
 #include "appliance/base/secret.h"
+#include "signer-pkcs11/doctor/doctor.h"
 #include "signer-pkcs11/broker/journal_check.h"
 
 #include <stdio.h>
@@ -12,12 +13,12 @@
 static const char usage[] =
     "usage: svc-signer --config FILE\n"
     "       svc-signer --check-journal FOLDER [--json]\n"
+    "       svc-signer --doctor ...             examines a PKCS#11 token; --doctor --help tells more\n"
     "       svc-signer --help | --version\n"
     "\n"
-    "Opens the PKCS#11 token of the configuration and answers svc-api on signer.socket until SIGTERM. It holds no "
-    "other\n"
-    "socket, starts no program, and writes below signer.journal and the token's folder only. The PIN is read from\n"
-    "token.pin_file (mode 0600).\n"
+    "Opens the PKCS#11 token of the configuration and answers svc-api until SIGTERM: on signer.socket, and over TLS on\n"
+    "signer.listen where it is set, or on the sockets that LISTEN_FDS hands over. It starts no program, and writes\n"
+    "below signer.journal and the token's folder only. The PIN is read from token.pin_file (mode 0600).\n"
     "\n"
     "--check-journal reads a journal that no signer has open, changes nothing, and says what is in it and whether it\n"
     "is damaged: exit code 0 or 1.\n"
@@ -48,6 +49,8 @@ int main(int argc, char **argv)
         code = check_journal(argv[2], CHECK_JSON);
     } else if (argc == 3 && strcmp(argv[1], "--config") == 0) {
         code = signer_run(argv[2]);
+    } else if (argc >= 2 && strcmp(argv[1], "--doctor") == 0) {
+        code = (int)doctor_main(argc - 2, argv + 2);
     } else {
         (void)fputs(usage, stderr);
     }

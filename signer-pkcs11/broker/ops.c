@@ -1,6 +1,7 @@
 #include "signer-pkcs11/broker/broker_internal.h"
 
 #include "appliance/base/failpoint.h"
+#include "fips/fence.h"
 
 static void log_key(const char *event, const struct connection *connection)
 {
@@ -9,9 +10,36 @@ static void log_key(const char *event, const struct connection *connection)
               LOG_TEXT("key_id", key->id.text));
 }
 
+/* ---- in the token, or sealed by it ---- */
+
+static bool is_sealed(const struct connection *c)
+{
+    return c->broker->parts.sealed != NULL && sealed_has(c->broker->parts.sealed, &c->request.key);
+}
+
+static struct fault sealed_of(struct connection *c, struct sealed_keys **ret_sealed)
+{
+    *ret_sealed = c->broker->parts.sealed;
+    return *ret_sealed != NULL ? OK : op_fail(c->op, FAULT(PQC_DISABLED), "this signer keeps no sealed keys");
+}
+
+static struct fault generate(struct connection *c, struct token_session *session)
+{
+    const struct wire_request *request = &c->request;
+    struct sealed_keys *sealed = NULL;
+    if (request->algorithm == KEY_ALGORITHM_ML_DSA_65) {
+        TRY(sealed_of(c, &sealed));
+        return sealed_generate(c->op, sealed, session, &request->key, request->algorithm, &c->result);
+    }
+    if (is_sealed(c)) {
+        return op_fail(c->op, FAULT(KEY_EXISTS), "the signer holds a sealed key of this tenant, purpose and id already");
+    }
+    return token_generate(c->op, session, &request->key, request->algorithm, &c->result);
+}
+
 static struct fault op_generate(struct connection *c, struct token_session *session)
 {
-    TRY(token_generate(c->op, session, &c->request.key, c->request.algorithm, &c->result));
+    TRY(generate(c, session));
     c->algorithm = c->request.algorithm;
     log_key("key_generated", c);
     return OK;
@@ -19,18 +47,42 @@ static struct fault op_generate(struct connection *c, struct token_session *sess
 
 static struct fault op_public_key(struct connection *c, struct token_session *session)
 {
+    if (is_sealed(c)) {
+        return sealed_public_key(c->op, c->broker->parts.sealed, session, &c->request.key, &c->algorithm, &c->result);
+    }
     return token_public_key(c->op, session, &c->request.key, &c->algorithm, &c->result);
 }
 
 static struct fault op_sign(struct connection *c, struct token_session *session)
 {
     const struct wire_request *request = &c->request;
+    struct sealed_keys *sealed = NULL;
+    if (request->scheme == SIGN_SCHEME_ML_DSA) {
+        TRY(sealed_of(c, &sealed));
+        return sealed_sign(c->op, sealed, session, &request->key, request->scheme, request->hash, request->digest,
+                           &c->result);
+    }
     return token_sign(c->op, session, &request->key, request->scheme, request->hash, request->digest, &c->result);
+}
+
+static struct fault verify_fenced(struct connection *c, struct token_session *session)
+{
+    const struct wire_request *request = &c->request;
+    struct sealed_keys *sealed = NULL;
+    if (request->spki.len > 0) {
+        return ml_dsa_65_verify(c->op, request->spki, request->digest, request->signature);
+    }
+    TRY(sealed_of(c, &sealed));
+    return sealed_verify(c->op, sealed, session, &request->key, request->scheme, request->hash, request->digest,
+                         request->signature);
 }
 
 static struct fault op_verify(struct connection *c, struct token_session *session)
 {
     const struct wire_request *request = &c->request;
+    if (request->scheme == SIGN_SCHEME_ML_DSA) {
+        return verify_fenced(c, session);
+    }
     if (request->spki.len > 0) {
         return token_verify_under(c->op, request->spki, request->scheme, request->hash, request->digest,
                                   request->signature);
@@ -41,7 +93,9 @@ static struct fault op_verify(struct connection *c, struct token_session *sessio
 
 static struct fault op_destroy(struct connection *c, struct token_session *session)
 {
-    TRY(token_destroy(c->op, session, &c->request.key));
+    const struct key_ref *key = &c->request.key;
+    TRY(is_sealed(c) ? sealed_destroy(c->op, c->broker->parts.sealed, session, key)
+                     : token_destroy(c->op, session, key));
     log_key("key_destroyed", c);
     return OK;
 }
@@ -118,6 +172,9 @@ struct fault connection_run(struct connection *c)
     buf_clear(&c->result);
     if (token == NULL) {
         return op_fail(c->op, FAULT(KEY_NOT_FOUND), "the signer has no token named '%s'", c->request.key.token.text);
+    }
+    if (c->request.scheme == SIGN_SCHEME_ML_DSA) {
+        TRY(fence_check(c->op)); /* before the journal, which may know a signature of more open days */
     }
     if (rows[c->request.op].way == WAY_JOURNAL && c->request.op_id.text[0] != 0) {
         return in_journal(c, token);

@@ -41,9 +41,11 @@ static void time_put(uint8_t *at, struct segment_time time)
     put_u64(at + 8, (uint64_t)time.wall);
 }
 
-static struct segment_time time_get(const uint8_t *at)
+/* False: no journal gets that old. */
+static bool time_get(const uint8_t *at, struct segment_time *ret_time)
 {
-    return (struct segment_time){ .age_ms = get_u64(at), .wall = (utc_us)get_u64(at + 8) };
+    *ret_time = (struct segment_time){ .age_ms = get_u64(at), .wall = (utc_us)get_u64(at + 8) };
+    return ret_time->age_ms <= SEGMENT_AGE_MAX;
 }
 
 /* ---- records ---- */
@@ -100,11 +102,8 @@ bool record_get(struct span rest, uint32_t number, size_t offset, struct record 
                                    .synced = (size_t)get_u32(at + 12) * RECORD_ALIGN };
     memcpy(ret_record->op_id, at + 16, RECORD_ID_LEN);
     memcpy(ret_record->request.at, at + 32, SHA256_LEN);
-    if (mark && content == TIME_LEN) {
-        ret_record->time = time_get(at + RECORD_FIXED);
-    }
     *ret_size = record_size(content);
-    return true;
+    return !mark || content == 0 || time_get(at + RECORD_FIXED, &ret_record->time);
 }
 
 /* ---- files ---- */
@@ -156,9 +155,8 @@ bool segment_header_get(struct span bytes, uint32_t number, struct segment_heade
     }
     *ret_header = (struct segment_header){ .version = 2,
                                            .number = number,
-                                           .previous_end = (size_t)get_u32(at + 20) * RECORD_ALIGN,
-                                           .begun = time_get(at + 24) };
-    return memcmp(at, magic_v2, sizeof(magic_v2)) == 0 &&
+                                           .previous_end = (size_t)get_u32(at + 20) * RECORD_ALIGN };
+    return time_get(at + 24, &ret_header->begun) && memcmp(at, magic_v2, sizeof(magic_v2)) == 0 &&
            get_u32(at + HEADER_CRC) == crc32c(0, span_of(at, HEADER_CRC));
 }
 

@@ -32,6 +32,7 @@
 #define SEGMENT_BYTES    ((size_t)64 << 20)
 #define SEGMENT_FILL     ((size_t)1 << 20)
 #define SEGMENTS_MAX     1024u
+#define SEGMENT_AGE_MAX  ((uint64_t)100 * 365 * 24 * 3600 * 1000)
 #define RECORD_ALIGN     ((size_t)16)
 #define RECORD_ID_LEN    16
 #define RECORD_FIXED     ((size_t)64)

@@ -2,6 +2,7 @@
 
 #include "appliance/base/file.h"
 #include "appliance/base/log.h"
+#include "fips/fence.h"
 #include "fips/fips.h"
 #include "signer-pkcs11/broker/broker.h"
 #include "signer-pkcs11/broker/post.h"
@@ -22,6 +23,7 @@ struct signer {
     struct config *config;
     struct tokens_settings *settings;
     struct journal *journal;
+    struct sealed_keys *sealed;
     struct tokens *tokens;
     struct broker *broker;
     struct buf why; /* one line about what failed */
@@ -29,6 +31,7 @@ struct signer {
     char socket_folder[PATH_SIZE], fips_folder[PATH_SIZE];
     char tls_folders[3][PATH_SIZE]; /* of certificate, key and authorities, which are read again when they change */
     enum sandbox_profile profile;
+    bool memory_locked; /* all of it, not only the secrets' */
     struct listeners listeners;
     int signals;
 };
@@ -190,6 +193,18 @@ static struct fault open_journal(struct signer *signer)
     return OK;
 }
 
+/* Beside the journal, so under its lock. */
+static struct fault open_sealed(struct signer *signer)
+{
+    char folder[PATH_SIZE];
+    size_t count = 0;
+    REQUIRE(join(folder, signer->config->signer_journal, "/sealed"), TOO_LARGE);
+    TRY(sealed_keys_open(folder, &signer->why, &count, &signer->sealed));
+    log_write(INFO, "sealed_keys_open", LOG_INT("keys", (int64_t)count),
+              LOG_TEXT("post_quantum", !FAULTED(fence_check(NULL)) ? "allowed" : "refused"));
+    return OK;
+}
+
 static enum exit_code test_token(struct signer *signer, struct token *token)
 {
     CLEANUP(buf_free) struct buf tested = BUF_INIT(256);
@@ -239,6 +254,10 @@ static enum exit_code prepare(struct signer *signer)
         return give_up(signer, "signals_refused", fault, EXIT_FAILED);
     }
     fault = fips_start(signer->config, &signer->why);
+    if (!FAULTED(fault)) {
+        buf_clear(&signer->why);
+        fault = fence_start(fence_of(signer->config), &signer->why);
+    }
     if (FAULTED(fault)) {
         return give_up(signer, "fips_refused", fault, EXIT_SELF_TEST);
     }
@@ -260,6 +279,10 @@ static enum exit_code prepare(struct signer *signer)
     if (FAULTED(fault)) {
         return give_up(signer, "journal_refused", fault, EXIT_FAILED);
     }
+    fault = open_sealed(signer);
+    if (FAULTED(fault)) {
+        return give_up(signer, "sealed_keys_refused", fault, EXIT_FAILED);
+    }
     return open_tokens(signer);
 }
 
@@ -271,6 +294,7 @@ static enum exit_code open_door(struct signer *signer, const struct askers *aske
     const struct broker_parts parts = { .config = signer->config,
                                         .tokens = signer->tokens,
                                         .journal = signer->journal,
+                                        .sealed = signer->sealed,
                                         .listeners = &signer->listeners,
                                         .askers = *askers,
                                         .fips_active = posture.module_active,
@@ -288,7 +312,7 @@ static enum exit_code open_door(struct signer *signer, const struct askers *aske
     }
     log_write(INFO, "listening", LOG_TEXT("socket", signer->config->signer_socket),
               LOG_INT("sessions", signer->config->signer_sessions), LOG_INT("locked_memory", secret_arena_locked()),
-              LOG_INT("fips_active", posture.module_active));
+              LOG_INT("all_memory_locked", signer->memory_locked), LOG_INT("fips_active", posture.module_active));
     return EXIT_STOPPED;
 }
 
@@ -304,6 +328,7 @@ static enum exit_code stop(struct signer *signer, struct fault served)
     if (drained && !FAULTED(served)) {
         broker_free(signer->broker);
         listeners_free(&signer->listeners);
+        sealed_keys_close(signer->sealed);
         journal_close(signer->journal);
         tokens_close(signer->tokens);
     }
@@ -315,6 +340,7 @@ int signer_run(const char *config_path)
     static struct signer signer = { .why = BUF_INIT(1024), .listeners = LISTENERS_NONE, .signals = -1 };
     struct askers askers;
     log_setup("svc-signer", LOG_LEVEL_INFO, LOG_FORMAT_JSON);
+    signer.memory_locked = process_lock_memory();
     askers_look_up(&askers);
     enum exit_code code = load_config(&signer, config_path);
     if (code == EXIT_STOPPED) {

@@ -154,7 +154,7 @@ static struct fault token_in(const Svc__Signer__TokenInfo *from, struct token_he
 static struct fault lists_in(const Svc__Signer__HealthInfo *from, struct signer_health *to)
 {
     REQUIRE(from->n_tokens <= HEALTH_TOKENS_MAX && from->n_counts <= HEALTH_COUNTS_MAX, SIGNER_PROTOCOL);
-    REQUIRE(from->n_refusals == 0 || from->n_refusals == HEALTH_CLASSES, SIGNER_PROTOCOL);
+    REQUIRE(from->n_refusals == HEALTH_CLASSES, SIGNER_PROTOCOL);
     for (size_t i = 0; i < from->n_tokens; i++) {
         TRY(token_in(from->tokens[i], &to->tokens[i]));
     }
@@ -167,7 +167,7 @@ static struct fault lists_in(const Svc__Signer__HealthInfo *from, struct signer_
                                                   .outcome = (enum op_outcome)count->outcome,
                                                   .count = count->count };
     }
-    memcpy(to->refusals, from->refusals, from->n_refusals * sizeof(to->refusals[0]));
+    memcpy(to->refusals, from->refusals, sizeof(to->refusals));
     to->token_count = from->n_tokens;
     to->count_count = from->n_counts;
     return OK;

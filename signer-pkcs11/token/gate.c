@@ -22,6 +22,13 @@ static const struct ckr_row unlisted_row = { 0,
                                              "the token answered with a value that PKCS#11 does not have",
                                              "report it together with the token's model" };
 
+static const struct ckr_row misplaced_row = { CKR_OK,
+                                              "misplaced value",
+                                              CKR_CLASS_CALL,
+                                              FAULT_INTERNAL,
+                                              "the token gave an answer that belongs to another call",
+                                              "report it together with the token's model" };
+
 const struct ckr_row *ckr_row(CK_RV rv)
 {
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
@@ -45,11 +52,22 @@ void call_clear(struct call *call)
     call->rv = CKR_OK;
 }
 
+/* "Already" is as good as "now", but only as an answer to those who asked for it: a C_Sign that says so signed nothing.
+ */
+static bool is_success(const char *function, CK_RV rv)
+{
+    return rv == CKR_OK || (rv == CKR_USER_ALREADY_LOGGED_IN && strcmp(function, "C_Login") == 0) ||
+           (rv == CKR_CRYPTOKI_ALREADY_INITIALIZED && strcmp(function, "C_Initialize") == 0);
+}
+
 struct fault call_refused(struct call *call, const char *function, CK_RV rv)
 {
     const struct ckr_row *row = ckr_row(rv);
     if (row->fault == FAULT_NONE) {
-        return OK;
+        if (is_success(function, rv)) {
+            return OK;
+        }
+        row = &misplaced_row;
     }
     _Atomic uint64_t *counter = &call->refusals[row->class];
     atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + 1, memory_order_relaxed);

@@ -294,6 +294,9 @@ struct fault token_generate(struct op *op, struct token_session *session, const 
     if (algorithm <= KEY_ALGORITHM_NONE || algorithm >= KEY_ALGORITHM_COUNT) {
         return op_fail(op, FAULT(BAD_ARGUMENT), "the key algorithm is not known");
     }
+    if (algorithm == KEY_ALGORITHM_ML_DSA_65) { /* signer-pkcs11/sealed makes these */
+        return no_generator(op, algorithm);
+    }
     struct generate_job job = { .key = key, .algorithm = algorithm, .spki = spki };
     TRY(key_label_on(&session->token->settings->quirks, key, algorithm, &job.label));
     job.id = key_id_on(session->token, key, &job.id_bytes);

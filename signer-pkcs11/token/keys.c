@@ -140,6 +140,14 @@ struct fault key_find_certificate(struct token_session *session, const struct ke
     return OK;
 }
 
+/* Is it an object without a class or label, or with a longer one than any of ours? PKCS#11 marks which it does not show. */
+static bool not_shown(CK_RV rv, const CK_ATTRIBUTE shown[2])
+{
+    bool marked = shown[0].ulValueLen == CK_UNAVAILABLE_INFORMATION || shown[1].ulValueLen == CK_UNAVAILABLE_INFORMATION;
+    return marked &&
+           (rv == CKR_ATTRIBUTE_TYPE_INVALID || rv == CKR_ATTRIBUTE_SENSITIVE || rv == CKR_BUFFER_TOO_SMALL);
+}
+
 /* One of the key's objects: whose place does its label name? Objects without our label are not ours. */
 static struct fault sort_in(struct token_session *session, const struct key_ref *ref, CK_OBJECT_HANDLE object,
                             struct key_objects *objects)
@@ -149,11 +157,11 @@ static struct fault sort_in(struct token_session *session, const struct key_ref 
     CK_ATTRIBUTE shown[] = { { CKA_CLASS, &class, sizeof(class) }, { CKA_LABEL, label, sizeof(label) } };
     enum key_algorithm algorithm = KEY_ALGORITHM_NONE;
     struct fault fault = gate_attributes(&session->call, session->handle, object, shown, COUNT_OF(shown));
-    if (FAULTED(fault) && session->call.refusal->class == CKR_CLASS_CALL) {
+    if (FAULTED(fault) && not_shown(session->call.rv, shown)) {
         call_clear(&session->call);
         return OK;
     }
-    TRY(fault);
+    TRY(fault); /* a refusal for another reason says nothing about the key: least of all that there is none */
     if (shown[1].ulValueLen > sizeof(label) || !key_label_match(&session->token->settings->quirks, span_of(label, shown[1].ulValueLen), ref,
                          &algorithm)) {
         return OK;
@@ -172,7 +180,12 @@ static struct fault sort_in(struct token_session *session, const struct key_ref 
     return OK;
 }
 
-struct fault key_find_all(struct token_session *session, const struct key_ref *ref, struct key_objects *ret_objects)
+static bool holds_secret(const struct key_objects *objects)
+{
+    return objects->private_key != CK_INVALID_HANDLE || objects->secret_key != CK_INVALID_HANDLE;
+}
+
+static struct fault find_once(struct token_session *session, const struct key_ref *ref, struct key_objects *ret_objects)
 {
     CK_OBJECT_HANDLE found[FOUND_MAX] = { 0 };
     CK_ULONG count = 0;
@@ -184,9 +197,19 @@ struct fault key_find_all(struct token_session *session, const struct key_ref *r
     for (CK_ULONG i = 0; i < count; i++) {
         TRY(sort_in(session, ref, found[i], &objects));
     }
-    if (objects.private_key == CK_INVALID_HANDLE && objects.secret_key == CK_INVALID_HANDLE) {
-        /* A token that lost its login hides private objects: that is not the same as having none. */
+    *ret_objects = objects;
+    return OK;
+}
+
+/* A token that lost its login hides private objects: that is not the same as having none. The login may also have been
+ * lost while they were looked for, and renewed before it is asked about: so what is missing is looked for twice. */
+struct fault key_find_all(struct token_session *session, const struct key_ref *ref, struct key_objects *ret_objects)
+{
+    struct key_objects objects;
+    TRY(find_once(session, ref, &objects));
+    if (!holds_secret(&objects)) {
         TRY(session_logged_in(&session->call, session->token, session->handle));
+        TRY(find_once(session, ref, &objects));
     }
     *ret_objects = objects;
     return OK;

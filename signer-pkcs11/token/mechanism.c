@@ -24,6 +24,9 @@ struct fault sign_check(struct op *op, enum sign_scheme scheme, enum hash_algori
     if (scheme <= SIGN_SCHEME_NONE || scheme >= SIGN_SCHEME_COUNT) {
         return op_fail(op, FAULT(BAD_ARGUMENT), "the signature scheme is not known: use ecdsa, rsa-pkcs1 or rsa-pss");
     }
+    if (scheme == SIGN_SCHEME_ML_DSA) { /* signer-pkcs11/sealed does these */
+        return op_fail(op, FAULT(BAD_ARGUMENT), "the token signs with ecdsa, rsa-pkcs1 or rsa-pss");
+    }
     if (hash <= HASH_NONE || hash >= HASH_COUNT) {
         return op_fail(op, FAULT(BAD_ARGUMENT), "the hash algorithm is not known: use sha256, sha384 or sha512");
     }
@@ -36,7 +39,8 @@ struct fault sign_check(struct op *op, enum sign_scheme scheme, enum hash_algori
 
 struct fault sign_check_key(struct op *op, enum key_algorithm algorithm, enum sign_scheme scheme)
 {
-    bool fits = scheme == SIGN_SCHEME_ECDSA ? algorithm_is_ec(algorithm) : algorithm_is_rsa(algorithm);
+    bool fits = scheme == SIGN_SCHEME_ECDSA ? algorithm_is_ec(algorithm)
+                                            : algorithm_is_rsa(algorithm) && scheme != SIGN_SCHEME_ML_DSA;
     if (!fits) {
         return op_fail(op, FAULT(BAD_ARGUMENT), "this scheme does not go with a key of algorithm %s",
                        key_algorithm_text(algorithm));

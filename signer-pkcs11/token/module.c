@@ -46,7 +46,9 @@ static struct fault libp11_refused(struct call *call, const char *function, char
     return fault;
 }
 
-static void note_mechanism(struct module *module, struct call *call, CK_MECHANISM_TYPE type)
+/* A mechanism that is listed but denied when asked for counts as absent. Any other refusal is no answer: what the token
+ * has would be wrong until the next start. */
+static struct fault note_mechanism(struct module *module, struct call *call, CK_MECHANISM_TYPE type)
 {
     struct mechanisms *has = &module->has;
     const struct {
@@ -66,27 +68,33 @@ static void note_mechanism(struct module *module, struct call *call, CK_MECHANIS
     };
     for (size_t i = 0; i < COUNT_OF(known); i++) {
         CK_MECHANISM_INFO info = { 0 };
-        if (known[i].type != type || FAULTED(gate_mechanism_info(call, module->slot, type, &info))) {
+        if (known[i].type != type) {
             continue;
         }
+        struct fault fault = gate_mechanism_info(call, module->slot, type, &info);
+        if (FAULTED(fault) && call->rv == CKR_MECHANISM_INVALID) {
+            call_clear(call);
+            continue;
+        }
+        TRY(fault);
         *known[i].into = (info.flags & known[i].needs) == known[i].needs;
         if ((type == CKM_RSA_PKCS_KEY_PAIR_GEN || type == CKM_RSA_X9_31_KEY_PAIR_GEN) &&
             info.ulMaxKeySize > has->rsa_max) {
             has->rsa_max = info.ulMaxKeySize;
         }
     }
+    return OK;
 }
 
-static struct fault list_mechanisms(struct module *module, struct call *call)
+struct fault module_mechanisms(struct module *module, struct call *call)
 {
     CK_MECHANISM_TYPE list[MECHANISMS_MAX];
     CK_ULONG count = MECHANISMS_MAX;
     TRY(gate_mechanism_list(call, module->slot, list, &count));
     module->has = (struct mechanisms){ 0 };
     for (CK_ULONG i = 0; i < count; i++) {
-        note_mechanism(module, call, list[i]);
+        TRY(note_mechanism(module, call, list[i]));
     }
-    call_clear(call); /* a mechanism that is listed but not explained counts as absent */
     return OK;
 }
 
@@ -149,7 +157,7 @@ static struct fault initialise_again(struct module *module, struct call *call, c
     return fault;
 }
 
-static struct fault enter(struct module *module, struct call *call, char *why, size_t why_size)
+struct fault module_initialise(struct module *module, struct call *call, char *why, size_t why_size)
 {
     BUG_IF(pthread_mutex_lock(&libraries_lock) != 0);
     struct library *row = library_of(module->library);
@@ -188,9 +196,9 @@ static void leave(struct module *module)
 
 static struct fault start(struct module *module, struct call *call, char *why, size_t why_size)
 {
-    TRY(enter(module, call, why, why_size));
+    TRY(module_initialise(module, call, why, why_size));
     TRY(slot_find(module, call, why, why_size));
-    struct fault fault = list_mechanisms(module, call);
+    struct fault fault = module_mechanisms(module, call);
     if (FAULTED(fault)) {
         call_print(call, why, why_size);
     }

@@ -44,6 +44,10 @@ void module_unload(struct module *module); /* after module_stop */
 /* C_Initialize, then the slot of the wanted token, then its mechanisms. No session is open afterwards.
  * TOKEN_UNAVAILABLE; call->refusal is set, `why` says it in words. */
 struct fault module_start(struct module *module, struct call *call, char *why, size_t why_size);
+/* Its first step alone, for who looks at the slots by himself. */
+struct fault module_initialise(struct module *module, struct call *call, char *why, size_t why_size);
+/* Its last step: fills `has`. */
+struct fault module_mechanisms(struct module *module, struct call *call);
 void module_stop(struct module *module); /* C_Finalize; every session and handle is void */
 
 /* ---- slot.c ---- */

@@ -204,14 +204,19 @@ void session_pool_status(struct token *token, struct token_status *status)
     status->in_use = pool->in_use;
     status->set_aside = pool->set_aside;
     status->waiting = pool->waiting;
-    bool none_left = pool->spares == 0;
+    unsigned inside = 0; /* who only waits for recovery past its deadline comes back soon */
+    for (unsigned i = 0; i < pool->count + SPARES_MAX; i++) {
+        const struct token_session *session = &pool->at[i];
+        inside += session->place == SESSION_ASIDE && atomic_load(&session->call.entered) != 0;
+    }
+    bool none_left = pool->spares == 0 && inside >= SPARES_MAX;
     token_unlock(&pool->lock);
     if (none_left) {
         status->restart_advised = true;
         (void)snprintf(status->cause, sizeof(status->cause),
                        "%u calls do not return from the PKCS#11 module, and no session is left to stand in: "
                        "restart the signer, and look at the token and its module",
-                       status->set_aside);
+                       inside);
     }
 }
 

@@ -125,7 +125,7 @@ struct fault tokens_settings_check(const struct tokens_settings *settings, struc
     return OK;
 }
 
-static struct fault read_pin(struct token_settings *token, struct buf *why)
+struct fault token_settings_read_pin(struct token_settings *token, struct buf *why)
 {
     if (token->login != TOKEN_LOGIN_USER) {
         return OK;
@@ -154,7 +154,7 @@ static struct fault read_file(struct tokens_settings *settings, const char *path
     return tokens_settings_parse(settings, buf_span(&text), path, default_module, why);
 }
 
-struct fault tokens_settings_load(const struct config *config, const char *default_module, struct buf *why,
+struct fault tokens_settings_read(const struct config *config, const char *default_module, struct buf *why,
                                   struct tokens_settings **ret_settings)
 {
     CLEANUP(tokens_settings_freep) struct tokens_settings *settings = NULL;
@@ -169,8 +169,19 @@ struct fault tokens_settings_load(const struct config *config, const char *defau
     }
     TRY(tokens_settings_check(settings, why));
     for (size_t i = 0; i < settings->count; i++) {
-        TRY(read_pin(&settings->at[i], why));
         settings->at[i].notes_folder = config->signer_journal;
+    }
+    *ret_settings = TAKE(settings);
+    return OK;
+}
+
+struct fault tokens_settings_load(const struct config *config, const char *default_module, struct buf *why,
+                                  struct tokens_settings **ret_settings)
+{
+    CLEANUP(tokens_settings_freep) struct tokens_settings *settings = NULL;
+    TRY(tokens_settings_read(config, default_module, why, &settings));
+    for (size_t i = 0; i < settings->count; i++) {
+        TRY(token_settings_read_pin(&settings->at[i], why));
     }
     *ret_settings = TAKE(settings);
     return OK;

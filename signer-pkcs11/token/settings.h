@@ -66,6 +66,10 @@ struct tokens_settings {
 /* From token.* of the configuration, or from token.tokens_file; reads the PIN files. CONFIG, and `why` gets a line. */
 struct fault tokens_settings_load(const struct config *config, const char *default_module, struct buf *why,
                                   struct tokens_settings **ret_settings);
+/* The same without the PINs, for who may not need them; then one token's. */
+struct fault tokens_settings_read(const struct config *config, const char *default_module, struct buf *why,
+                                  struct tokens_settings **ret_settings);
+struct fault token_settings_read_pin(struct token_settings *token, struct buf *why);
 void tokens_settings_free(struct tokens_settings *settings); /* wipes the PINs */
 DEFINE_FREEP(struct tokens_settings, tokens_settings_free)
 

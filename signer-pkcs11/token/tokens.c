@@ -15,9 +15,16 @@ struct fault tokens_open(const struct tokens_settings *settings, struct buf *why
     CLEANUP(tokens_closep) struct tokens *tokens = NULL;
     TRY(mem_new(1, sizeof(*tokens), &tokens));
     for (size_t i = 0; i < settings->count; i++) {
+        if (why != NULL && settings->at[i].name.text[0] != '\0') {
+            buf_clear(why);
+            IGNORE(buf_printf(why, "token %s: ", settings->at[i].name.text));
+        }
         TRY(token_open(&settings->at[i], why, &tokens->at[i].token));
         tokens->at[i].name = settings->at[i].name;
         tokens->count++;
+    }
+    if (why != NULL) {
+        buf_clear(why);
     }
     *ret_tokens = TAKE(tokens);
     return OK;

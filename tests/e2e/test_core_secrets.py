@@ -186,6 +186,15 @@ class CoreTest(unittest.TestCase):
     def test_a_core_of_the_supervisor_has_none_either(self):
         self.assertEqual(found_in(self.core_of("svc-appliance"), self.wanted_of_token()), [])
 
+    def test_not_even_the_signers_own_core_has_the_pin(self):
+        """Root may read all of its memory but the arena of its secrets, where the kernel has memfd_secret."""
+        with open(f"/proc/{self.a.child('svc-signer')}/maps") as f:
+            if "secretmem" not in f.read():
+                self.skipTest("this kernel has no memfd_secret: root sees the arena")
+        core = self.core_of("svc-signer")
+        self.assertTrue(found_in(core, [("a key's label", "text", b"svc/1/")]), "a core without the cache of keys")
+        self.assertEqual(found_in(core, [w for w in self.wanted_of_token() if w[0].endswith("PIN")]), [])
+
     def test_a_core_of_svc_api_has_no_callers_token_once_its_request_is_over(self):
         self.assertEqual(found_in(self.core, self.wanted_of_callers()), [])
 

@@ -48,12 +48,13 @@ static void as_stream(struct span bytes)
     CLEANUP(frame_stream_clear) struct frame_stream stream = FRAME_STREAM_NONE;
     CLEANUP(arena_freep) struct arena *arena = NULL;
     int fds[2];
+    const struct frame_patience patience = { .first = FRAME_NEVER, .rest = 60 * NS_PER_S };
     struct span message;
     BUG_IF(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) != 0);
-    BUG_IF(FAULTED(frame_stream_init(&stream, fds[0])) || FAULTED(arena_new(WIRE_ARENA_MAX, &arena)));
+    BUG_IF(FAULTED(frame_stream_init(&stream, fds[0], NULL)) || FAULTED(arena_new(WIRE_ARENA_MAX, &arena)));
     BUG_IF(bytes.len > 0 && send(fds[1], bytes.at, bytes.len, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)bytes.len);
     fd_close(fds[1]);
-    while (!FAULTED(frame_read(&stream, FRAME_NEVER, &message))) {
+    while (!FAULTED(frame_read(&stream, &patience, &message))) {
         as_request(arena, message);
         as_response(arena, message);
     }

@@ -1,8 +1,8 @@
 /* rooms: tsa */
 /*
  * An answer of a time server, on bytes of anybody. The cookie is taken from the packet itself, so that the checks
- * behind it are reached. Oracles: no claim is wider than the limit or upside down; what
- * is accepted is refused with one bit of the cookie changed, and the same for another moment of ours, shifted by it.
+ * behind it are reached. Oracles: no claim is wider than the limit or upside down; what is accepted is refused with
+ * one bit of the cookie changed, and comes out shifted for another moment of ours, by as much.
  */
 #include "api/tsa/clock_sntp.h"
 

@@ -31,7 +31,8 @@ extern char **environ;
 struct rig {
     char folder[64], config_path[128], log_path[128], program[512];
     pid_t pid;
-    unsigned port; /* 0: over the socket; otherwise over TLS (signer_tls.h) */
+    unsigned port;    /* 0: over the socket; otherwise over TLS (signer_tls.h) */
+    struct issued ca; /* with TLS */
     struct config *config;
     struct signer_client *client;
 };
@@ -119,7 +120,7 @@ static inline void rig_new(struct rig *rig, const char *more)
     rig->program[len] = 0;
     (void)snprintf(strrchr(rig->program, '/'), 16, "/svc-signer");
     if (rig_over_tls()) {
-        rig_tls_certificates(rig->folder);
+        rig->ca = rig_tls_certificates(rig->folder);
         rig->port = rig_free_port();
     }
     rig_softhsm(rig);
@@ -217,6 +218,7 @@ static inline void rig_free(struct rig *rig)
     (void)rig_end(rig, SIGKILL);
     signer_client_free(TAKE(rig->client));
     config_free(TAKE(rig->config));
+    issued_clear(&rig->ca);
     (void)nftw(rig->folder, rig_remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 

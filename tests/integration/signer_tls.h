@@ -47,7 +47,8 @@ static inline void rig_tls_end(const char *folder, const char *side, const struc
     issued_clear(&made);
 }
 
-static inline void rig_tls_certificates(const char *folder)
+/* The caller keeps the authority. */
+static inline struct issued rig_tls_certificates(const char *folder)
 {
     struct issued ca = certs_issue(&(struct certs_wanted){ .name = "rig authority", .authority = true });
     struct certs_folder tls;
@@ -60,7 +61,7 @@ static inline void rig_tls_certificates(const char *folder)
     rig_tls_end(
         folder, "api",
         &(struct certs_wanted){ .name = "api", .names = "URI:" RIG_API_NAME, .usage = "clientAuth", .issuer = &ca });
-    issued_clear(&ca);
+    return ca;
 }
 
 static inline void rig_set(const char *name, const char *format, ...) PRINTF(2, 3);

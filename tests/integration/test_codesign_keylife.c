@@ -291,8 +291,8 @@ struct crowd {
 static void *sign_in_crowd(void *arg)
 {
     struct crowd *crowd = arg;
-    const struct answer *answer = call(ci_a, "POST", "/api/v1/code-signing/sign",
-                                       sign_body(crowd->key, DIGEST_1, crowd->fingerprint));
+    const struct answer *answer =
+        call(ci_a, "POST", "/api/v1/code-signing/sign", sign_body(crowd->key, DIGEST_1, crowd->fingerprint));
     bool exhausted = answer->status == 409 && strcmp(flow_text(answer, "code"), "key_exhausted") == 0;
     atomic_fetch_add(answer->status == 200 ? &crowd->signed_ : exhausted ? &crowd->exhausted : &crowd->else_, 1);
     if (answer->status != 200 && !exhausted) {
@@ -481,9 +481,9 @@ static void lists_are_filtered(void **state)
         (void)snprintf(path, sizeof(path), "/api/v1/keys?%s", wrong[i]);
         assert_problem(call(operator_a, "GET", path, NULL), 400, "query_parameter");
     }
-    struct id rsa = id_in(
-        call(operator_a, "POST", "/api/v1/keys", "{\"name\":\"listed\",\"algorithm\":\"rsa-3072\",\"prepare\":true,"
-                                                 "\"not_after\":\"2031-05-01T00:00:00Z\"}"));
+    struct id rsa = id_in(call(operator_a, "POST", "/api/v1/keys",
+                               "{\"name\":\"listed\",\"algorithm\":\"rsa-3072\",\"prepare\":true,"
+                               "\"not_after\":\"2031-05-01T00:00:00Z\"}"));
     static const char *const finding[] = { "algorithm=rsa-3072", "name=listed", "state=prepared&name=listed",
                                            "expires_before=2031-06-01T00:00:00Z&purpose=codesign" };
     for (size_t i = 0; i < COUNT_OF(finding); i++) {
@@ -492,8 +492,7 @@ static void lists_are_filtered(void **state)
         assert_status(answer, 200);
         assert_string_equal(id_in(answer).text, rsa.text);
     }
-    assert_string_equal(call(operator_a, "GET", "/api/v1/keys?name=listed&state=active", NULL)->body,
-                        "{\"items\":[]}");
+    assert_string_equal(call(operator_a, "GET", "/api/v1/keys?name=listed&state=active", NULL)->body, "{\"items\":[]}");
     assert_string_equal(call(operator_a, "GET", "/api/v1/keys?expires_before=2021-01-01T00:00:00Z", NULL)->body,
                         "{\"items\":[]}");
 }

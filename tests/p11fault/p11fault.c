@@ -40,6 +40,10 @@ static struct {
 static char *counts_file; /* NAMES_MAX lines, mapped; NULL = none */
 
 static CK_FUNCTION_LIST *real, list;
+/* Held for reading around real calls, and for writing where a rule finalises the real module: what PKCS#11 leaves
+ * undefined shall come from the program under test only. */
+static pthread_rwlock_t real_lock = PTHREAD_RWLOCK_INITIALIZER;
+static unsigned inside; /* calls, those that are held among them */
 static CK_SLOT_ID last_slot;
 static CK_SESSION_HANDLE last_session;
 
@@ -281,7 +285,9 @@ static void harm(const struct p11fault_rule *rule, CK_SLOT_ID slot, CK_SESSION_H
     } else if (rule->effect == P11FAULT_LOGOUT) {
         (void)real->C_Logout(session);
     } else if (rule->effect == P11FAULT_FINALIZE) {
+        (void)pthread_rwlock_wrlock(&real_lock);
         (void)real->C_Finalize(NULL);
+        (void)pthread_rwlock_unlock(&real_lock);
     } else if (rule->effect == P11FAULT_EXIT) {
         _exit(P11FAULT_EXIT_CODE);
     }
@@ -293,6 +299,11 @@ static struct verdict begin(const char *name)
     (void)pthread_mutex_lock(&lock);
     read_control_locked();
     struct verdict verdict = { .counter = count_locked(name) };
+    if (inside > 0 && strcmp(name, "C_Finalize") == 0) {
+        (void)fprintf(stderr, "p11fault: C_Finalize while %u calls are inside the module\n", inside);
+        abort();
+    }
+    inside++;
     bool hit = pick_locked(name, &rule);
     CK_SLOT_ID slot = last_slot;
     CK_SESSION_HANDLE session = last_session;
@@ -324,16 +335,24 @@ static void end(const struct verdict *verdict)
     }
     (void)pthread_mutex_lock(&lock);
     counted[verdict->counter].now--;
+    inside--;
     (void)pthread_mutex_unlock(&lock);
 }
 
+#define REALLY(name, args)                       \
+    ({                                           \
+        (void)pthread_rwlock_rdlock(&real_lock); \
+        CK_RV answer_ = real->name args;         \
+        (void)pthread_rwlock_unlock(&real_lock); \
+        answer_;                                 \
+    })
 #define WRAP(name, params, args)                \
     static CK_RV wrapped_##name params          \
     {                                           \
         struct verdict verdict = begin(#name);  \
         CK_RV rv = verdict.rv;                  \
         if (!verdict.answer || verdict.do_it) { \
-            CK_RV really = real->name args;     \
+            CK_RV really = REALLY(name, args);  \
             rv = verdict.answer ? rv : really;  \
         }                                       \
         end(&verdict);                          \
@@ -382,7 +401,7 @@ static CK_RV wrapped_C_FindObjects(CK_SESSION_HANDLE session, CK_OBJECT_HANDLE *
     struct verdict verdict = begin("C_FindObjects");
     CK_RV rv = verdict.rv;
     if (!verdict.answer) {
-        rv = real->C_FindObjects(session, found, max, count);
+        rv = REALLY(C_FindObjects, (session, found, max, count));
         *count = verdict.forget && rv == CKR_OK ? 0 : *count;
     }
     end(&verdict);
@@ -394,7 +413,7 @@ static CK_RV wrapped_C_GetTokenInfo(CK_SLOT_ID slot, CK_TOKEN_INFO *info)
     struct verdict verdict = begin("C_GetTokenInfo");
     CK_RV rv = verdict.rv;
     if (!verdict.answer) {
-        rv = real->C_GetTokenInfo(slot, info);
+        rv = REALLY(C_GetTokenInfo, (slot, info));
         info->flags |= verdict.flags;
     }
     end(&verdict);
@@ -407,7 +426,7 @@ static CK_RV wrapped_C_OpenSession(CK_SLOT_ID slot, CK_FLAGS flags, void *applic
     struct verdict verdict = begin("C_OpenSession");
     CK_RV rv = verdict.rv;
     if (!verdict.answer) {
-        rv = real->C_OpenSession(slot, flags, application, notify, session);
+        rv = REALLY(C_OpenSession, (slot, flags, application, notify, session));
     }
     if (!verdict.answer && rv == CKR_OK) {
         (void)pthread_mutex_lock(&lock);

@@ -9,6 +9,8 @@
  * The first rule that fits a call and is not used up counts. rv=0 means: do the harm, then really call. So a delay is
  * rv=0 effect=hold hold_ms=50, and a call that hangs and fails in the end has an rv too.
  *
+ * A C_Finalize while another call is inside the module ends the process by abort(): PKCS#11 leaves it undefined.
+ *
  * What was called can be read from the file P11FAULT_COUNTS, which is kept up to date by every process that maps it:
  * lines of P11FAULT_COUNTS_LINE bytes, the function's name, how often it was called since the module was loaded, and
  * how many threads were inside it at once at most. The file is opened when the module is, before any sandbox of calls.

@@ -3,9 +3,19 @@
 #include "testlib.h"
 
 #include <stdio.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED true
+#elif defined(__has_feature)
+#define SANITIZED (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
+#else
+#define SANITIZED false
+#endif
 
 static char folder[] = "/tmp/svc-secret-XXXXXX";
 
@@ -171,6 +181,62 @@ static void a_forked_child_has_an_arena_of_its_own(void **state)
     assert_span_text(secret_span(parents), "the parent's");
 }
 
+static unsigned long locked_kib(void)
+{
+    CLEANUP(buf_free) struct buf status = BUF_INIT(65536);
+    const char *text = NULL;
+    if (FAULTED(file_read("/proc/self/status", &status)) || FAULTED(buf_cstr(&status, &text))) {
+        return 0;
+    }
+    const char *line = strstr(text, "VmLck:");
+    return line != NULL ? strtoul(line + 6, NULL, 10) : 0;
+}
+
+static bool maps_16_mib(void)
+{
+    void *at = mmap(NULL, 16 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return at != MAP_FAILED;
+}
+
+/* In a child, since it is for life; 0 = as it should be. */
+static int locks_all(void)
+{
+    bool locked = process_lock_memory();
+    unsigned long before = locked_kib();
+    return locked && maps_16_mib() && locked_kib() >= before + (16 << 10) ? 0 : 1;
+}
+
+static int locks_nothing_under_a_limit(void)
+{
+    const struct rlimit limit = { 1 << 20, 1 << 20 };
+    if (setrlimit(RLIMIT_MEMLOCK, &limit) != 0 || setresuid(65534, 65534, 65534) != 0) {
+        return 2;
+    }
+    return !process_lock_memory() && maps_16_mib() ? 0 : 1;
+}
+
+static int in_a_child(int (*body)(void))
+{
+    int status = 0;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        _exit(body());
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void a_process_locks_all_of_its_memory_or_none(void **state)
+{
+    (void)state;
+    if (geteuid() != 0 || SANITIZED) { /* sanitizers lock nothing: their shadow is larger than any machine */
+        skip();
+    }
+    assert_int_equal(in_a_child(locks_nothing_under_a_limit), 0);
+    assert_int_equal(in_a_child(locks_all), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -184,6 +250,7 @@ int main(void)
         cmocka_unit_test(random_secrets_differ),
         cmocka_unit_test(every_failing_allocation_is_reported),
         cmocka_unit_test(a_forked_child_has_an_arena_of_its_own),
+        cmocka_unit_test(a_process_locks_all_of_its_memory_or_none),
     };
     return cmocka_run_group_tests_name("secret", tests, make_folder, NULL);
 }

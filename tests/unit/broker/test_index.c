@@ -119,12 +119,74 @@ static void only_our_own_names_are_files_of_the_journal(void **state)
     assert_int_equal(number, 42);
 }
 
+static bool below(const void *arg, uint32_t place)
+{
+    return place < *(const uint32_t *)arg;
+}
+
+/* Forgets in steps of `step` slots, as a thread does that gives the lock back in between. */
+static void forget_below(struct index *index, uint32_t bound, size_t step)
+{
+    for (size_t at = 0; at < index->size; at += step) {
+        index_forget(index, at, step, below, &bound);
+    }
+}
+
+static void what_is_forgotten_is_gone_and_everything_else_is_found(void **state)
+{
+    (void)state;
+    static const size_t steps[] = { 1, 7, 4096, SIZE_MAX / 2 };
+    for (size_t i = 0; i < COUNT_OF(steps); i++) {
+        CLEANUP(index_clear) struct index index = { 0 };
+        uint8_t id[16];
+        assert_fault(index_init(&index), NONE);
+        assert_fault(index_reserve(&index, 3000), NONE);
+        for (uint32_t bound = 1, n = 0; n < 12000;
+             n++) { /* the table stays nearly full: long runs, also over its end */
+            id_of(n, id);
+            index_put(&index, id, n + 1);
+            if (index.used == 3000) {
+                bound = n + 1 - 1000;
+                forget_below(&index, bound, steps[i]);
+                assert_int_equal(index.used, 1001);
+                for (uint32_t k = 0; k <= n; k++) {
+                    assert_int_equal(found(&index, k, k + 1), k + 1 >= bound);
+                }
+            }
+        }
+    }
+}
+
+static void forgetting_everything_leaves_an_empty_table(void **state)
+{
+    (void)state;
+    CLEANUP(index_clear) struct index index = { 0 };
+    uint32_t all = UINT32_MAX;
+    uint8_t id[16];
+    assert_fault(index_init(&index), NONE);
+    index_forget(&index, 0, 100, below, &all);
+    assert_fault(index_reserve(&index, 700), NONE);
+    for (unsigned n = 0; n < 700; n++) {
+        id_of(n, id);
+        index_put(&index, id, n + 1);
+    }
+    forget_below(&index, all, 64);
+    assert_int_equal(index.used, 0);
+    for (size_t at = 0; at < index.size; at++) {
+        assert_true(index.slots[at] == 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_memory_leaves_the_index_as_it_was),        cmocka_unit_test(an_empty_index_finds_nothing),
-        cmocka_unit_test(every_id_is_found_however_the_table_grew),    cmocka_unit_test(crc_is_castagnolis),
+        cmocka_unit_test(no_memory_leaves_the_index_as_it_was),
+        cmocka_unit_test(an_empty_index_finds_nothing),
+        cmocka_unit_test(every_id_is_found_however_the_table_grew),
+        cmocka_unit_test(crc_is_castagnolis),
         cmocka_unit_test(only_our_own_names_are_files_of_the_journal),
+        cmocka_unit_test(what_is_forgotten_is_gone_and_everything_else_is_found),
+        cmocka_unit_test(forgetting_everything_leaves_an_empty_table),
     };
     return cmocka_run_group_tests_name("index", tests, NULL, NULL);
 }

@@ -116,6 +116,20 @@ static int reads_elsewhere(void)
     return refused(opens(other, "old", O_RDONLY), EACCES) | refused(opens("/", "", O_RDONLY | O_DIRECTORY), EACCES);
 }
 
+/* Modules have folders of their own, some to read and some to write. */
+static int keeps_to_its_lists(void)
+{
+    const char *const reads[] = { other, "/no/such/folder", NULL }, *const writes[] = { read_only, NULL };
+    const struct sandbox_files files = { .journal = journal, .more_read = reads, .more_write = writes };
+    int abi = 0;
+    if (FAULTED(sandbox_files(&files, NULL, &abi))) {
+        return 99;
+    }
+    return (opens(other, "old", O_RDONLY) >= 0 ? 0 : 1) | refused(opens(other, "old", O_WRONLY), EACCES) |
+           (opens(read_only, "old", O_WRONLY) >= 0 ? 0 : 1) | refused(opens(token, "t", O_WRONLY | O_CREAT), EACCES) |
+           refused(opens(sockets, "s", O_WRONLY | O_CREAT), EACCES);
+}
+
 static void *makes_a_socket_too(void *arg)
 {
     atomic_int *turn = arg;
@@ -202,6 +216,19 @@ static void files_elsewhere_are_neither_written_nor_read(void **state)
     assert_int_equal(inside(SANDBOX_SOFTHSM, reads_elsewhere), 0);
 }
 
+static void further_folders_are_opened_as_their_list_says(void **state)
+{
+    (void)state;
+    if (landlock < 1) {
+        skip();
+    }
+    pid_t pid = fork();
+    if (pid == 0) {
+        _exit(keeps_to_its_lists());
+    }
+    assert_int_equal(result_of(pid), 0);
+}
+
 /* ---- and what a signer needs still works ---- */
 
 static void *nothing(void *arg)
@@ -252,6 +279,7 @@ int main(void)
         cmocka_unit_test(memory_does_not_become_executable),
         cmocka_unit_test(threads_that_were_there_before_are_bound_too),
         cmocka_unit_test(files_elsewhere_are_neither_written_nor_read),
+        cmocka_unit_test(further_folders_are_opened_as_their_list_says),
         cmocka_unit_test(what_a_signer_needs_still_works),
     };
     return cmocka_run_group_tests_name("sandbox", tests, setup, teardown);

@@ -66,7 +66,7 @@ static void options_are_those_of_the_command(void **state)
 {
     (void)state;
     assert_refused("--bogus", "keys", "list", "--bogus");
-    assert_refused("--name", "keys", "list", "--name", "x");
+    assert_refused("--reason", "keys", "list", "--reason", "x");
     assert_refused("-x", "keys", "list", "-x");
     assert_refused("needs a value", "keys", "list", "--state");
     assert_refused("given twice", "keys", "list", "--state", "a", "--state", "b");

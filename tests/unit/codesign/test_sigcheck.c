@@ -2,6 +2,7 @@
 #include "testlib.h"
 
 #include "api/codesign/internal.h"
+#include "fips/fence.h"
 
 #include <openssl/evp.h>
 #include <openssl/rsa.h>
@@ -17,8 +18,9 @@ struct made {
 
 static struct made make(const char *type, const char *curve)
 {
-    struct made made = { .key = curve != NULL ? EVP_PKEY_Q_keygen(NULL, NULL, type, curve)
-                                              : EVP_PKEY_Q_keygen(NULL, NULL, type, (size_t)3072) };
+    struct made made = { .key = curve != NULL              ? EVP_PKEY_Q_keygen(NULL, NULL, type, curve)
+                                : strcmp(type, "RSA") == 0 ? EVP_PKEY_Q_keygen(NULL, NULL, type, (size_t)3072)
+                                                           : EVP_PKEY_Q_keygen(NULL, NULL, type) };
     assert_non_null(made.key);
     made.spki_len = i2d_PUBKEY(made.key, &made.spki);
     assert_true(made.spki_len > 0);
@@ -111,12 +113,45 @@ static void rsa_in_both_paddings_and_never_one_for_the_other(void **state)
     assert_checks(&rsa, SIGN_SCHEME_RSA_PSS, RSA_PKCS1_PSS_PADDING, SIGN_SCHEME_RSA_PKCS1);
 }
 
+static size_t sign_ml_dsa(const struct made *made, unsigned char out[SIGNATURE_MAX])
+{
+    size_t len = SIGNATURE_MAX;
+    EVP_MD_CTX *ctx = EVP_MD_CTX_new();
+    assert_int_equal(EVP_DigestSignInit_ex(ctx, NULL, NULL, NULL, NULL, made->key, NULL), 1);
+    assert_int_equal(EVP_DigestSign(ctx, out, &len, digest, sizeof(digest)), 1);
+    EVP_MD_CTX_free(ctx);
+    return len;
+}
+
+static void ml_dsa_behind_the_fence_only_and_for_its_own_scheme_only(void **state)
+{
+    (void)state;
+    CLEANUP(buf_free) struct buf why = BUF_INIT(256);
+    CLEANUP(made_clear) struct made key = make("ML-DSA-65", NULL), other = make("ML-DSA-65", NULL);
+    CLEANUP(made_clear) struct made ec = make("EC", "P-256");
+    unsigned char signature[SIGNATURE_MAX];
+    struct span bytes = span_of(signature, sign_ml_dsa(&key, signature)), asked = SPAN_ARRAY(digest);
+    assert_fault(codesign_signature_check(spki_of(&key), SIGN_SCHEME_ML_DSA, HASH_SHA256, asked, bytes), PQC_DISABLED);
+    assert_fault(fence_start(FENCE_OPEN, &why), NONE);
+    assert_fault(codesign_signature_check(spki_of(&other), SIGN_SCHEME_ML_DSA, HASH_SHA256, asked, bytes),
+                 SIGNATURE_INVALID);
+    assert_fault(codesign_signature_check(spki_of(&ec), SIGN_SCHEME_ML_DSA, HASH_SHA256, asked, bytes), CRYPTO);
+    assert_fault(codesign_signature_check(spki_of(&key), SIGN_SCHEME_ECDSA, HASH_SHA256, asked, bytes), CRYPTO);
+    assert_fault(codesign_signature_check(spki_of(&key), SIGN_SCHEME_ML_DSA, HASH_SHA384, asked, bytes),
+                 SIGNATURE_INVALID);
+    assert_fault(codesign_signature_check(spki_of(&key), SIGN_SCHEME_ML_DSA, HASH_SHA256, asked, bytes), NONE);
+    signature[3308] ^= 0x80;
+    assert_fault(codesign_signature_check(spki_of(&key), SIGN_SCHEME_ML_DSA, HASH_SHA256, asked, bytes),
+                 SIGNATURE_INVALID);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_signature_of_another_key_or_no_key_is_refused),
         cmocka_unit_test(ecdsa_on_both_curves),
         cmocka_unit_test(rsa_in_both_paddings_and_never_one_for_the_other),
+        cmocka_unit_test(ml_dsa_behind_the_fence_only_and_for_its_own_scheme_only),
     };
     return cmocka_run_group_tests_name("codesign_sigcheck", tests, NULL, NULL);
 }

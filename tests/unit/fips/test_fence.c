@@ -7,12 +7,21 @@
 #include <openssl/crypto.h>
 #include <openssl/provider.h>
 
+static OSSL_PROVIDER *loaded;
+
 static OSSL_LIB_CTX *context_with(const char *provider)
 {
     OSSL_LIB_CTX *libctx = OSSL_LIB_CTX_new();
     assert_non_null(libctx);
-    assert_non_null(OSSL_PROVIDER_load(libctx, provider));
+    loaded = OSSL_PROVIDER_load(libctx, provider);
+    assert_non_null(loaded);
     return libctx;
+}
+
+static void context_free(OSSL_LIB_CTX *libctx)
+{
+    (void)OSSL_PROVIDER_unload(loaded);
+    OSSL_LIB_CTX_free(libctx);
 }
 
 static void a_context_without_the_algorithm_fails_the_self_test(void **state)
@@ -20,7 +29,7 @@ static void a_context_without_the_algorithm_fails_the_self_test(void **state)
     (void)state;
     OSSL_LIB_CTX *libctx = context_with("null");
     assert_fault(kat_ml_dsa_run(libctx, &kat_ml_dsa), CRYPTO);
-    OSSL_LIB_CTX_free(libctx);
+    context_free(libctx);
 }
 
 static void another_public_key_or_signature_than_the_known_one_fails_the_self_test(void **state)
@@ -40,7 +49,7 @@ static void another_public_key_or_signature_than_the_known_one_fails_the_self_te
     spoilt.seed = SPAN_ARRAY(seed);
     assert_fault(kat_ml_dsa_run(libctx, &spoilt), FIPS_SELF_TEST);
     assert_fault(kat_ml_dsa_run(libctx, &kat_ml_dsa), NONE);
-    OSSL_LIB_CTX_free(libctx);
+    context_free(libctx);
 }
 
 static void nothing_is_fetched_before_the_fence_is_opened(void **state)

@@ -21,12 +21,12 @@ static void fips_closes_the_fence_whatever_the_feature_says(void **state)
 static void where_fips_is_required_only_destroying_is_left(void **state)
 {
     (void)state;
-    struct softhsm hsm;
+    struct softhsm hsm = { 0 };
     CLEANUP(buf_free) struct buf why = BUF_INIT(256);
     CLEANUP(buf_free) struct buf out = BUF_INIT(8192);
     CLEANUP(op_freep) struct op *op = op_within(20000);
     CLEANUP(secret_freep) struct secret *pin = pin_of(SOFTHSM_PIN);
-    const struct token_settings settings = softhsm_settings(SOFTHSM_MODULE, pin);
+    struct token_settings settings;
     struct token *token = NULL;
     struct token_session *session = NULL;
     struct sealed_keys *keys = NULL;
@@ -36,6 +36,7 @@ static void where_fips_is_required_only_destroying_is_left(void **state)
     size_t count = 0;
     const uint8_t digest[32] = { 1 };
     softhsm_new(&hsm);
+    settings = softhsm_settings(SOFTHSM_MODULE, pin);
     (void)snprintf(folder, sizeof(folder), "%s/sealed", hsm.folder);
     assert_ok(fence_start(FENCE_FIPS, &why));
     assert_ok(token_open(&settings, NULL, &token));

@@ -11,6 +11,7 @@ static struct fault store_says, log_says, signer_says, feature_says;
 static struct event_log_state log_state;
 static struct projector_state projector;
 static enum signer_state signer;
+static struct signer_health health;
 static int signer_calls;
 
 struct fault store_ping(struct op *op, struct store *store, int timeout_ms)
@@ -43,6 +44,7 @@ struct fault signer_health(struct op *op, struct signer_client *client, struct s
 {
     (void)op, (void)client;
     signer_calls++;
+    *ret_health = health;
     ret_health->state = signer;
     return signer_says;
 }
@@ -80,6 +82,7 @@ static int set_up(void **state)
     log_state = (struct event_log_state){ .replicas_desired = 1, .replicas_actual = 1, .connected = true };
     projector = (struct projector_state){ .checkpoint = 7, .log_last = 9, .lag = 2, .log_trusted = true };
     signer = SIGNER_OK;
+    health = (struct signer_health){ .journal_usable = true };
     signer_calls = 0;
     atomic_store(&draining, false);
     assert_fault(metrics_new(&fixture.services.metrics), NONE);
@@ -152,6 +155,31 @@ static void each_dependency_can_take_readiness_away(void **state)
     expect(fixture, false, "\"status\":\"stopping\"");
 }
 
+static void a_signer_whose_journal_or_first_token_is_gone_is_not_ready_and_says_why(void **state)
+{
+    struct fixture *fixture = *state;
+    health.token_count = 2;
+    health.tokens[0].name = (struct token_name){ "main" };
+    health.tokens[1].name = (struct token_name){ "backup" };
+    signer = SIGNER_DEGRADED;
+    health.journal_usable = false;
+    expect(fixture, false, "\"signer\":\"journal_unusable\"");
+    expect(fixture, false, "\"signer\":{\"state\":\"degraded\",\"journal_usable\":false,");
+    health.journal_usable = true;
+    signer = SIGNER_DOWN;
+    health.tokens[0].state = SIGNER_DOWN;
+    (void)strcpy(health.tokens[0].cause, "the token was removed or its connection broke: connect the token again");
+    expect(fixture, false, "\"signer\":\"down\"");
+    expect(fixture, false,
+           "\"tokens\":[{\"token\":\"main\",\"state\":\"down\",\"cause\":\"the token was removed or its "
+           "connection broke: connect the token again\"},{\"token\":\"backup\",\"state\":\"ok\"}]");
+    /* Another token than the first: its keys do not sign, everything else does. */
+    health.tokens[0].state = SIGNER_OK;
+    health.tokens[1].state = SIGNER_DOWN;
+    expect(fixture, true, "\"degraded\":[\"signer\"]");
+    expect(fixture, true, "{\"token\":\"backup\",\"state\":\"down\"");
+}
+
 static void an_untrusted_log_or_a_failed_projection_names_its_sequence(void **state)
 {
     struct fixture *fixture = *state;
@@ -170,10 +198,11 @@ static void an_untrusted_log_or_a_failed_projection_names_its_sequence(void **st
 static void all_well_is_the_documented_body(void **state)
 {
     struct fixture *fixture = *state;
-    expect(fixture, true,
-           "{\"status\":\"ready\",\"checks\":{\"db\":\"ok\",\"nats\":\"ok\",\"projection\":\"ok\",\"signer\":\"ok\","
-           "\"tsa\":\"ok\"},\"projection\":{\"checkpoint\":7,\"log_last\":9,\"lag\":2},\"event_log\":{"
-           "\"replicas_desired\":1,\"replicas_actual\":1}}");
+    expect(
+        fixture, true,
+        "{\"status\":\"ready\",\"checks\":{\"db\":\"ok\",\"nats\":\"ok\",\"projection\":\"ok\",\"signer\":\"ok\","
+        "\"tsa\":\"ok\",\"tsa_clock\":\"ok\"},\"projection\":{\"checkpoint\":7,\"log_last\":9,\"lag\":2},\"event_log\":{"
+        "\"replicas_desired\":1,\"replicas_actual\":1}}");
 }
 
 static void a_busy_datastore_is_shed_and_named(void **state)
@@ -285,6 +314,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH(a_part_that_only_degrades_is_named_and_the_rest_stays_ready),
         WITH(each_dependency_can_take_readiness_away),
+        WITH(a_signer_whose_journal_or_first_token_is_gone_is_not_ready_and_says_why),
         WITH(an_untrusted_log_or_a_failed_projection_names_its_sequence),
         WITH(all_well_is_the_documented_body),
         WITH(a_busy_datastore_is_shed_and_named),

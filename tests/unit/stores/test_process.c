@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 
 static const char *const SHELL = "/bin/sh";
@@ -141,6 +142,46 @@ static void a_child_sees_our_settings_and_no_other_variable(void **state)
     (void)unsetenv("SVC_TOKEN");
 }
 
+/* As service managers hand a socket over: descriptor 3, and two variables, one of them the child's own number. */
+static void a_listener_that_is_handed_over_is_there_and_nothing_else_is(void **state)
+{
+    struct scratch *scratch = *state;
+    CLEANUP(buf_free) struct buf said = BUF_INIT(4096);
+    const char *text = NULL;
+    const char *const argv[] = {
+        "/bin/sh", "-c",
+        "test $LISTEN_PID = $$ && echo mine; echo $LISTEN_FDS; readlink /proc/$$/fd/3 | cut -c1-7; "
+        "ls /proc/self/fd",
+        NULL
+    };
+    int low = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int places[] = { low, fcntl(low, F_DUPFD_CLOEXEC, 50) };
+    for (size_t i = 0; i < COUNT_OF(places); i++) {
+        buf_clear(&said);
+        assert_fault(process_check(scratch->op, &(struct process_spec){ .argv = argv, .listener = places[i] },
+                                   (struct span){ 0 }, &said),
+                     NONE);
+        assert_fault(buf_cstr(&said, &text), NONE);
+        assert_string_equal(text, "mine\n1\nsocket:\n0\n1\n2\n3\n4\n"); /* 4 is what ls reads the folder with */
+    }
+    (void)close(places[0]);
+    (void)close(places[1]);
+}
+
+/* Where nothing is open beyond stdio, the listener and the way of reporting a failed start want the same place. */
+static void a_start_that_fails_is_reported_with_a_listener_too(void **state)
+{
+    struct scratch *scratch = *state;
+    const char *const argv[] = { "/nonexistent/program", NULL };
+    pid_t pid = 0;
+    int low = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int high = fcntl(low, F_DUPFD_CLOEXEC, 50);
+    (void)close(low); /* the lowest is free: the report's pipe takes it and the next */
+    assert_fault(process_spawn(scratch->op, &(struct process_spec){ .argv = argv, .listener = high }, &pid), IO);
+    assert_non_null(strstr(scratch->op->note.detail, "/nonexistent/program"));
+    (void)close(high);
+}
+
 static void an_answer_is_kept_apart_from_the_log(void **state)
 {
     struct scratch *scratch = *state;
@@ -223,6 +264,8 @@ int main(void)
         scratch_test(much_input_and_output_pass_through_and_the_rest_is_dropped),
         scratch_test(a_child_has_its_user_and_no_way_to_more),
         scratch_test(a_child_sees_our_settings_and_no_other_variable),
+        scratch_test(a_listener_that_is_handed_over_is_there_and_nothing_else_is),
+        scratch_test(a_start_that_fails_is_reported_with_a_listener_too),
         scratch_test(an_answer_is_kept_apart_from_the_log),
         scratch_test(work_as_another_user_reports_its_fault_and_note),
         scratch_test(work_that_dies_is_a_fault),

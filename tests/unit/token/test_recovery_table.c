@@ -60,15 +60,28 @@ static const struct way {
     { "objects forgotten", CKR_OK, P11FAULT_FORGET },
     { "done, but refused", CKR_DEVICE_ERROR, P11FAULT_DO_IT },
 };
-static const char *const places[] = {
-    "C_Initialize",       "C_Finalize",
-    "C_GetSlotList",      "C_GetTokenInfo",
-    "C_GetMechanismList", "C_GetMechanismInfo",
-    "C_OpenSession",      "C_CloseSession",
-    "C_GetSessionInfo",   "C_Login",
-    "C_FindObjectsInit",  "C_FindObjects",
-    "C_FindObjectsFinal", "C_GetAttributeValue",
-    "C_SignInit",         "C_Sign",
+/* Where, and what has to happen before so that the call is made at all. */
+enum cause { OF_ITSELF, OF_LOST_LOGIN, OF_LOST_MODULE };
+static const struct place {
+    const char *function;
+    enum cause cause;
+} places[] = {
+    { "C_Initialize", OF_LOST_MODULE },
+    { "C_Finalize", OF_LOST_MODULE },
+    { "C_GetSlotList", OF_LOST_MODULE },
+    { "C_GetTokenInfo", OF_LOST_MODULE },
+    { "C_GetMechanismList", OF_LOST_MODULE },
+    { "C_GetMechanismInfo", OF_LOST_MODULE },
+    { "C_OpenSession", OF_ITSELF },
+    { "C_CloseSession", OF_ITSELF },
+    { "C_GetSessionInfo", OF_ITSELF },
+    { "C_Login", OF_LOST_LOGIN },
+    { "C_FindObjectsInit", OF_ITSELF },
+    { "C_FindObjects", OF_ITSELF },
+    { "C_FindObjectsFinal", OF_ITSELF },
+    { "C_GetAttributeValue", OF_ITSELF },
+    { "C_SignInit", OF_ITSELF },
+    { "C_Sign", OF_ITSELF },
 };
 /* What a caller may be told; anything else is not a clean answer to "sign this". */
 static const enum fault_code clean[] = { FAULT_TOKEN_UNAVAILABLE, FAULT_TOKEN_MECHANISM, FAULT_SIGNER_REFUSED,
@@ -84,20 +97,23 @@ static size_t spki_len;
 
 struct combination {
     const struct way *way;
-    const char *place;
+    const struct place *place;
     enum token_is is;
     unsigned times;
 };
 
 static void complain(const struct combination *now, const char *what, const char *more)
 {
-    (void)fprintf(stderr, "%s answering %s (%s), token %s: %s %s\n", now->place, now->way->name,
+    (void)fprintf(stderr, "%s answering %s (%s), token %s: %s %s\n", now->place->function, now->way->name,
                   now->times == 0 ? "lasting" : "once", is_texts[now->is], what, more);
     _exit(1);
 }
 
-static bool is_clean(struct fault fault)
+static bool is_clean(const struct combination *now, struct fault fault)
 {
+    if (now->way->effect == P11FAULT_FORGET && fault.code == FAULT_KEY_NOT_FOUND) {
+        return true; /* it cannot be told from a token without the key */
+    }
     for (size_t i = 0; i < COUNT_OF(clean); i++) {
         if (clean[i] == fault.code) {
             return true;
@@ -120,7 +136,7 @@ static struct fault sign_checked(const struct combination *now, int ms)
         complain(now, "answered long after the deadline", "");
     }
     if (FAULTED(fault)) {
-        if (!is_clean(fault) || signature.len != 0 || op->note.detail[0] == '\0') {
+        if (!is_clean(now, fault) || signature.len != 0 || op->note.detail[0] == '\0') {
             complain(now, "was not refused cleanly:", fault_row(fault.code)->text);
         }
         return fault;
@@ -160,7 +176,7 @@ static void bring_about(enum token_is is)
         wait_until_not_down();
     } else if (is == IS_DOWN) {
         bring_down();
-        clear_rules();
+        clear_rules(); /* it is down still; what is planned next meets the attempts to bring it back */
     }
 }
 
@@ -203,14 +219,19 @@ static void walk(const struct combination *now)
 {
     struct other other = { .now = now };
     struct p11fault_rule rule = { .rv = now->way->rv, .effect = now->way->effect, .times = now->times };
-    (void)snprintf(rule.function, sizeof(rule.function), "%s", now->place);
+    (void)snprintf(rule.function, sizeof(rule.function), "%s", now->place->function);
     bring_about(now->is);
     if (now->is == IS_SHARED) {
         assert_int_equal(pthread_create(&other.thread, NULL, go_on_signing, &other), 0);
     }
     plan_rule(&rule);
+    if (now->place->cause == OF_LOST_LOGIN) {
+        plan(.function = "C_SignInit", .times = 1, .effect = P11FAULT_LOGOUT);
+    } else if (now->place->cause == OF_LOST_MODULE) {
+        plan(.function = "C_SignInit", .rv = CKR_CRYPTOKI_NOT_INITIALIZED, .times = 1);
+    }
     struct fault fault = sign_checked(now, OP_MS);
-    atomic_fetch_add(&tally->hit, rule_hits() > 0);
+    atomic_fetch_add(&tally->hit, rule_hits() > (now->place->cause != OF_ITSELF));
     atomic_fetch_add(FAULTED(fault) ? &tally->refused : &tally->signed_through, 1);
     assert_back(now);
     if (now->is == IS_SHARED) {
@@ -220,10 +241,13 @@ static void walk(const struct combination *now)
     atomic_fetch_add(&tally->walked, 1);
 }
 
-/* "forget" is for the one call that finds. */
+/* "forget" is for the one call that finds. A token that denies its own mechanisms is believed until the next start. */
 static bool makes_sense(const struct combination *now)
 {
-    return now->way->effect != P11FAULT_FORGET || strcmp(now->place, "C_FindObjects") == 0;
+    if (now->way->rv == CKR_MECHANISM_INVALID && strcmp(now->place->function, "C_GetMechanismInfo") == 0) {
+        return false;
+    }
+    return now->way->effect != P11FAULT_FORGET || strcmp(now->place->function, "C_FindObjects") == 0;
 }
 
 static void walk_share(unsigned walker)
@@ -232,7 +256,7 @@ static void walk_share(unsigned walker)
     for (size_t way = 0; way < COUNT_OF(ways); way++) {
         for (size_t place = 0; place < COUNT_OF(places); place++) {
             for (unsigned rest = 0; rest < IS_COUNT * 2; rest++) {
-                struct combination now = { &ways[way], places[place], (enum token_is)(rest / 2), rest % 2 };
+                struct combination now = { &ways[way], &places[place], (enum token_is)(rest / 2), rest % 2 };
                 if (makes_sense(&now) && turn++ % WALKERS == walker) {
                     walk(&now);
                 }
@@ -285,13 +309,82 @@ static void every_code_at_every_call_in_every_state_ends_well(void **state)
                   tally->refused, (long long)(tally->slowest_back / NS_PER_MS));
     assert_true(all);
     assert_int_equal(tally->walked,
-                     ((COUNT_OF(ways) - 1) * COUNT_OF(places) + 1) * IS_COUNT * 2); /* "forget" has one place */
+                     ((COUNT_OF(ways) - 1) * COUNT_OF(places) + 1 - 1) * IS_COUNT * 2); /* see makes_sense */
     (void)munmap(tally, sizeof(*tally));
+}
+
+/* ---- the PIN ---- */
+
+struct caller {
+    pthread_t thread;
+};
+
+static void *call_often(void *arg)
+{
+    (void)arg;
+    for (int i = 0; i < 20; i++) {
+        CLEANUP(op_freep) struct op *op = op_within(OP_MS);
+        CLEANUP(token_session_putp) struct token_session *session = NULL;
+        CLEANUP(buf_free) struct buf signature = BUF_INIT(SIGNATURE_MAX);
+        if (FAULTED(token_session_take(op, token, &session))) {
+            continue;
+        }
+        IGNORE(token_sign(op, session, &key, SIGN_SCHEME_ECDSA, HASH_SHA256, SPAN_ARRAY(digest), &signature));
+    }
+    return NULL;
+}
+
+static void wait_until_refused_for_the_pin(void)
+{
+    mono_ns deadline = clock_mono() + PATIENCE_MS * NS_PER_MS;
+    while (sign_within(OP_MS).code != FAULT_TOKEN_PIN) {
+        assert_true(clock_mono() < deadline);
+    }
+}
+
+static void a_refused_pin_is_shown_once_in_every_state(void **state)
+{
+    (void)state;
+    static const struct way refusals[] = { WAY(CKR_PIN_INCORRECT),
+                                           WAY(CKR_PIN_LOCKED),
+                                           WAY(CKR_PIN_EXPIRED),
+                                           WAY(CKR_PIN_INVALID),
+                                           WAY(CKR_PIN_LEN_RANGE),
+                                           WAY(CKR_PIN_TOO_WEAK),
+                                           WAY(CKR_USER_PIN_NOT_INITIALIZED) };
+    unsigned walked = 0;
+    for (size_t i = 0; i < COUNT_OF(refusals); i++) {
+        for (int is = 0; is < IS_COUNT; is++) {
+            struct caller others[3] = { 0 };
+            (void)token_for_each(NULL);
+            bring_about((enum token_is)is);
+            unsigned before = calls_of("C_Login");
+            plan(.function = "C_Login", .rv = refusals[i].rv);
+            plan(.function = "C_SignInit", .times = 1, .effect = P11FAULT_LOGOUT);
+            for (size_t j = 0; is == IS_SHARED && j < COUNT_OF(others); j++) {
+                assert_int_equal(pthread_create(&others[j].thread, NULL, call_often, &others[j]), 0);
+            }
+            wait_until_refused_for_the_pin();
+            for (int again = 0; again < 20; again++) {
+                assert_fault(sign_within(PATIENCE_MS), TOKEN_PIN);
+            }
+            for (size_t j = 0; is == IS_SHARED && j < COUNT_OF(others); j++) {
+                assert_int_equal(pthread_join(others[j].thread, NULL), 0);
+            }
+            assert_int_equal(calls_of("C_Login") - before, 1);
+            assert_int_equal(status_now().state, TOKEN_DOWN);
+            assert_string_not_equal(status_now().cause, "");
+            (void)no_token_for_each(NULL);
+            walked++;
+        }
+    }
+    print_message("%u combinations of PIN refusals walked\n", walked);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_refused_pin_is_shown_once_in_every_state),
         cmocka_unit_test(every_code_at_every_call_in_every_state_ends_well),
     };
     return cmocka_run_group_tests_name("recovery_table", tests, module_for_all, nothing_for_all);

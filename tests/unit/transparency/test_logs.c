@@ -241,6 +241,8 @@ static void what_a_log_does_not_take_is_told_by_the_plan(void **state)
         { KEY_ALGORITHM_RSA_3072, SIGN_SCHEME_RSA_PKCS1, HASH_SHA256, true, true },
         { KEY_ALGORITHM_RSA_4096, SIGN_SCHEME_RSA_PKCS1, HASH_SHA512, true, false },
         { KEY_ALGORITHM_RSA_3072, SIGN_SCHEME_RSA_PSS, HASH_SHA256, false, false },
+        { KEY_ALGORITHM_ML_DSA_65, SIGN_SCHEME_ML_DSA, HASH_SHA256, false, false },
+        { KEY_ALGORITHM_ML_DSA_65, SIGN_SCHEME_ML_DSA, HASH_SHA512, false, false },
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         for (int v2 = 0; v2 < 2; v2++) {

@@ -197,9 +197,10 @@ static void no_minority_of_liars_moves_or_stops_an_agreement(void **state)
         size_t count = 1 + (size_t)number(CLOCK_SERVERS_MAX);
         unsigned quorum = (unsigned)count / 2 + 1;
         size_t liars = (size_t)number((int64_t)(count - quorum) + 1);
+        size_t first = (size_t)number((int64_t)count);           /* liars stand anywhere */
         int64_t honest_low = INT64_MAX, honest_high = INT64_MIN; /* the truth is 0 */
         for (size_t j = 0; j < count; j++) {
-            bool lies = j < liars;
+            bool lies = (j + first) % count < liars;
             int64_t low = lies ? number(400) - 200 : -number(100);
             claims[j] = (struct sntp_claim){ .low_ns = low, .high_ns = lies ? low + number(300) : number(100) };
             if (!lies) {
