@@ -12,7 +12,8 @@
 #include "appliance/base/secret.h"
 #include "signer-pkcs11/client/client.h"
 
-struct tsa;          /* api/tsa/tsa.h: loaded TSU keys, certificates, serial block */
+struct tsa;          /* api/tsa/tsa.h: the time-stamping authorities, the first one first */
+struct tsa_tenants;  /* api/tsa/tenants.h: how they are configured */
 struct policy;       /* api/policy/policy.h: the rules of signing */
 struct attest;       /* api/attest/attest.h: identity methods and their issuers' keys */
 struct transparency; /* api/transparency/transparency.h: the logs and their pinned keys */
@@ -28,6 +29,7 @@ struct services {
     struct metrics *metrics;
     struct secret *fingerprint_key;    /* 64 hex digits: HMAC key of preview fingerprints and cursors */
     struct tsa *tsa;                   /* NULL when protocols.tsa.enabled is false */
+    struct tsa_tenants *tsa_tenants;   /* likewise */
     struct policy *policy;             /* NULL when ca.policy.enabled is false */
     struct attest *attest;             /* NULL when code_signing.keyless.enabled is false */
     struct transparency *transparency; /* NULL when no log is configured */

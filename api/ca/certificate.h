@@ -13,8 +13,10 @@ struct certificate_profile {
     const char *organization;   /* NULL = none */
     bool authority;             /* basicConstraints CA, keyCertSign + cRLSign */
     const char *extended_usage; /* e.g. "critical,timeStamping"; NULL = none */
-    int64_t valid_days;
+    int64_t valid_days;         /* unless not_after says when */
     utc_us not_before;
+    utc_us not_after;   /* 0 = by valid_days */
+    utc_us usage_until; /* privateKeyUsagePeriod from not_before to here (RFC 3280 4.2.1.4); 0 = none */
 };
 
 struct certificate_issuer {
@@ -29,5 +31,7 @@ struct fault certificate_issue(struct op *op, struct signer_client *signer, cons
                                struct span *ret_der);
 /* PEM of a DER certificate, appended. */
 struct fault certificate_pem(struct span der, struct buf *out);
+/* The same with another label: "CERTIFICATE REQUEST". */
+struct fault certificate_pem_of(const char *label, struct span der, struct buf *out);
 
 #endif

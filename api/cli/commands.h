@@ -10,7 +10,7 @@ struct command_group {
     size_t count;
 };
 extern const struct command_group commands_of_keys, commands_of_codesign, commands_of_codesign_checks,
-    commands_of_approvals, commands_of_tokens, commands_of_tsa_and_audit;
+    commands_of_approvals, commands_of_tokens, commands_of_tsa_and_audit, commands_of_tsa_units;
 
 #define GET_KEY { "GET", "/api/v1/keys/{id}" }
 

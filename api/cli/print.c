@@ -4,7 +4,7 @@
 
 #include <stdarg.h>
 
-#define COLUMNS_MAX 8
+#define COLUMNS_MAX 12
 #define LINE_SIZE   2048
 #define JOINED_MAX  16384
 

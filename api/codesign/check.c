@@ -5,8 +5,6 @@
  */
 #include "api/codesign/check.h"
 
-#include "fips/fips.h"
-
 #define ANSWER_MAX ((size_t)64 << 10)
 
 struct fault check_signature(struct request *request, const struct check_body *body, enum key_purpose purpose,
@@ -34,8 +32,7 @@ struct fault check_answer_begin(struct jout *jout, struct buf *answer, const str
     jout_key_bool(jout, "valid", true);
     jout_key_text(jout, "digest_algorithm", hash_algorithm_text(judged->hash));
     jout_key_text(jout, "signature_scheme", codesign_scheme_text(judged->scheme));
-    bool fenced = judged->scheme == SIGN_SCHEME_ML_DSA;
-    keys_print_mode(jout, fips_approved_mode() && !fenced, fenced);
+    keys_print_mode(jout, check_approved(judged->spki), judged->scheme == SIGN_SCHEME_ML_DSA);
     jout_key_hex(jout, "public_key_sha256", SPAN_ARRAY(spki.at));
     return OK;
 }

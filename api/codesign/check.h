@@ -24,6 +24,10 @@ struct fault check_read_chain(struct op *op, const char *pointer, const struct j
 struct fault check_read_scheme(struct op *op, struct span spki, struct fault code, const char *pointer,
                                const char *scheme, enum sign_scheme *ret_scheme);
 
+/* Is a verdict under this key part of an approved-mode claim? Keys of others may be outside the table of approved ones
+ * (fips_approved_algorithms), and are verified all the same. */
+bool check_approved(struct span spki);
+
 /* ---- check.c ---- */
 
 /* Whether the signature verifies under judged->spki, by the signer. Fills the rest of `judged`. Whose key it is said to

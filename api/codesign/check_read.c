@@ -3,6 +3,7 @@
 #include "appliance/base/codec.h"
 #include "appliance/base/crypto.h"
 #include "fips/fence.h"
+#include "fips/fips.h"
 
 #include <openssl/err.h>
 
@@ -63,6 +64,24 @@ static bool on_known_curve(const EVP_PKEY *key)
     }
     ERR_clear_error();
     return known;
+}
+
+bool check_approved(struct span spki)
+{
+    const unsigned char *at = spki.at;
+    CLEANUP(EVP_PKEY_freep) EVP_PKEY *key = NULL;
+    char group[64] = "";
+    if (!fips_approved_mode() || ml_dsa_65_is_spki(spki)) {
+        return false;
+    }
+    key = d2i_PUBKEY_ex(NULL, &at, (long)spki.len, crypto_context(), NULL);
+    int bits = key != NULL ? EVP_PKEY_get_bits(key) : 0;
+    bool rsa = key != NULL && EVP_PKEY_is_a(key, "RSA") == 1 && (bits == 3072 || bits == 4096);
+    bool ec = key != NULL && EVP_PKEY_is_a(key, "EC") == 1 &&
+              EVP_PKEY_get_group_name(key, group, sizeof(group), NULL) == 1 &&
+              (strcmp(group, "prime256v1") == 0 || strcmp(group, "secp384r1") == 0);
+    ERR_clear_error();
+    return rsa || ec;
 }
 
 struct fault check_read_scheme(struct op *op, struct span spki, struct fault code, const char *pointer,

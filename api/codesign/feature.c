@@ -310,7 +310,7 @@ static const struct event_row events[] = {
     { "codesign.commanded", 1, codesign_project_commanded,
       "A signing was accepted; the whole request is sealed inside." },
     { "codesign.refused", 1, codesign_project_refused,
-      "Policy or a missing approval refused a signing; nothing was signed." },
+      "Policy, a missing approval or the key's limit refused a signing; nothing was signed." },
     { "codesign.keyless.refused", 1, codesign_project_refused, "A proof did not hold, or the request contradicts it." },
     { "codesign.signed", 1, codesign_project_signed, "The signer signed, and the signature verified." },
     { "codesign.keyless.signed", 1, codesign_project_keyless_signed,

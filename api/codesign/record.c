@@ -228,7 +228,8 @@ struct fault codesign_record_refused(struct op *op, struct services *services, c
                                      struct fault why, uint64_t *ret_seq)
 {
     CLEANUP(draft_free) struct draft draft = { .data = BUF_INIT(MESSAGE_MAX) };
-    const char *type = governance == NULL ? "codesign.keyless.refused" : "codesign.refused";
+    bool proof = governance == NULL && command->request.mode == CODESIGN_KEYLESS;
+    const char *type = proof ? "codesign.keyless.refused" : "codesign.refused";
     for (size_t i = 0; i < command->request.count; i++) {
         TRY(draft_refused(&draft, type, op, command, governance, i, why));
     }

@@ -94,9 +94,10 @@ struct fault trust_stampers(struct request *request, struct authorities *ret_aut
     size_t count = 0;
     TRY(tsa_history(request->op, request->services, &chains, &count));
     for (size_t i = 0; i < count; i++) {
-        const struct chain whole = { .at = { chains[i].leaf, chains[i].root }, .count = 2 };
-        const struct chain root = { .at = { chains[i].root }, .count = 1 };
-        TRY(add_chain(request->op, chains[i].leaf.len > 0 ? &whole : &root, &authorities));
+        struct chain whole = { .count = chains[i].chain_count };
+        REQUIRE(whole.count <= CHAIN_MAX, INTERNAL);
+        memcpy(whole.at, chains[i].chain, whole.count * sizeof(*whole.at));
+        TRY(add_chain(request->op, &whole, &authorities));
     }
     *ret_authorities = authorities;
     return OK;

@@ -3,7 +3,14 @@
 static struct fault append(struct op *op, struct services *services, const struct event_append *message)
 {
     uint64_t seq = 0;
-    TRY(events_append(op, services->log, message, &seq));
+    struct fault fault = events_append(op, services->log, message, &seq);
+    if (fault.code == FAULT_LOG_CONFLICT) {
+        struct fault_note note = op->note;
+        op->note = (struct fault_note){ 0 };
+        TRY(projector_catch_up(op, services->projector)); /* or the next look would see what this one saw */
+        op->note = note;
+    }
+    TRY(fault);
     return projector_wait(op, services->projector, seq);
 }
 

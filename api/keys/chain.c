@@ -13,6 +13,10 @@
 #define SECURITY_BITS_MIN 112 /* NIST SP 800-131A: no SHA-1, no RSA below 2048 */
 #define CLOCKS_APART_S    300 /* of the authority's clock and ours */
 
+DEFINE_FREEP(EXTENDED_KEY_USAGE, EXTENDED_KEY_USAGE_free)
+
+enum leaf_use { LEAF_SIGNS_CODE, LEAF_STAMPS };
+
 struct chain {
     struct op *op;
     X509 *at[KEY_CHAIN_CERTS_MAX];
@@ -67,7 +71,40 @@ static struct fault check_times(const struct chain *chain, utc_us now)
     return OK;
 }
 
-static struct fault check_leaf(const struct chain *chain, struct span spki)
+/* RFC 3161 2.3 and ETSI EN 319 422: one extended key usage, critical, timeStamping; no key usage but signing. */
+static bool for_stamping_only(X509 *leaf)
+{
+    int critical = 0;
+    CLEANUP(EXTENDED_KEY_USAGE_freep)
+    EXTENDED_KEY_USAGE *extended = X509_get_ext_d2i(leaf, NID_ext_key_usage, &critical, NULL);
+    const uint32_t allowed = KU_DIGITAL_SIGNATURE | KU_NON_REPUDIATION;
+    uint32_t usage = X509_get_key_usage(leaf);
+    return extended != NULL && critical == 1 && sk_ASN1_OBJECT_num(extended) == 1 &&
+           OBJ_obj2nid(sk_ASN1_OBJECT_value(extended, 0)) == NID_time_stamp && (usage & allowed) != 0 &&
+           (usage & ~allowed) == 0; /* without a key usage all bits are set */
+}
+
+static struct fault check_usage(const struct chain *chain, enum leaf_use use)
+{
+    X509 *leaf = chain->at[0];
+    uint32_t flags = X509_get_extension_flags(leaf);
+    if (use == LEAF_STAMPS) {
+        return for_stamping_only(leaf)
+                   ? OK
+                   : refused(chain, 0,
+                             "is not for time stamping alone: extended key usage timeStamping, critical and no other; "
+                             "key usage digitalSignature or nonRepudiation");
+    }
+    if ((flags & EXFLAG_KUSAGE) != 0 && (X509_get_key_usage(leaf) & KU_DIGITAL_SIGNATURE) == 0) {
+        return refused(chain, 0, "its key usage does not allow digitalSignature");
+    }
+    if ((flags & EXFLAG_XKUSAGE) != 0 && (X509_get_extended_key_usage(leaf) & (XKU_CODE_SIGN | XKU_ANYEKU)) == 0) {
+        return refused(chain, 0, "its extended key usage does not allow codeSigning");
+    }
+    return OK;
+}
+
+static struct fault check_leaf(const struct chain *chain, struct span spki, enum leaf_use use)
 {
     X509 *leaf = chain->at[0];
     uint32_t flags = X509_get_extension_flags(leaf);
@@ -80,13 +117,7 @@ static struct fault check_leaf(const struct chain *chain, struct span spki)
     if ((flags & EXFLAG_CA) != 0 || X509_check_ca(leaf) != 0) {
         return refused(chain, 0, "is an authority's: a signing key needs an end-entity certificate");
     }
-    if ((flags & EXFLAG_KUSAGE) != 0 && (X509_get_key_usage(leaf) & KU_DIGITAL_SIGNATURE) == 0) {
-        return refused(chain, 0, "its key usage does not allow digitalSignature");
-    }
-    if ((flags & EXFLAG_XKUSAGE) != 0 && (X509_get_extended_key_usage(leaf) & (XKU_CODE_SIGN | XKU_ANYEKU)) == 0) {
-        return refused(chain, 0, "its extended key usage does not allow codeSigning");
-    }
-    return OK;
+    return check_usage(chain, use);
 }
 
 static bool is_strong(X509 *certificate, const EVP_PKEY *issuer)
@@ -130,14 +161,15 @@ static struct fault check_link(const struct chain *chain, size_t index)
     return check_signature(chain, index, index + 1);
 }
 
-struct fault key_chain_check(struct op *op, struct span spki, const struct span *certificates, size_t count, utc_us now)
+static struct fault check(struct op *op, struct span spki, const struct span *certificates, size_t count, utc_us now,
+                          enum leaf_use use)
 {
     CLEANUP(chain_clear) struct chain chain = { .op = op };
     BUG_IF(count < 1 || count > KEY_CHAIN_CERTS_MAX);
     for (size_t i = 0; i < count; i++) {
         TRY(decode(&chain, certificates[i]));
     }
-    TRY(check_leaf(&chain, spki));
+    TRY(check_leaf(&chain, spki, use));
     TRY(check_times(&chain, now));
     for (size_t i = 0; i + 1 < count; i++) {
         TRY(check_link(&chain, i));
@@ -145,5 +177,18 @@ struct fault key_chain_check(struct op *op, struct span spki, const struct span 
     if (X509_self_signed(chain.at[count - 1], 0) == 1) {
         return check_signature(&chain, count - 1, count - 1);
     }
-    return OK;
+    return use == LEAF_STAMPS
+               ? refused(&chain, count - 1, "is not a root: the whole chain is published, up to the self-signed end")
+               : OK;
+}
+
+struct fault key_chain_check(struct op *op, struct span spki, const struct span *certificates, size_t count, utc_us now)
+{
+    return check(op, spki, certificates, count, now, LEAF_SIGNS_CODE);
+}
+
+struct fault keys_check_stamping(struct op *op, struct span spki, const struct span *certificates, size_t count,
+                                 utc_us now)
+{
+    return check(op, spki, certificates, count, now, LEAF_STAMPS);
 }

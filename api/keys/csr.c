@@ -41,12 +41,12 @@ static struct fault add_extension(struct op *op, STACK_OF(X509_EXTENSION) * exte
 }
 
 /* What the certificate should say; the authority decides. */
-static struct fault request_extensions(struct op *op, X509_REQ *request, const char *email)
+static struct fault request_extensions(struct op *op, X509_REQ *request, const char *usage, const char *email)
 {
     CLEANUP(extensions_freep) STACK_OF(X509_EXTENSION) *extensions = sk_X509_EXTENSION_new_null();
     REQUIRE(extensions != NULL, NO_MEMORY);
     TRY(add_extension(op, extensions, NID_key_usage, "critical,digitalSignature"));
-    TRY(add_extension(op, extensions, NID_ext_key_usage, "codeSigning"));
+    TRY(add_extension(op, extensions, NID_ext_key_usage, usage));
     if (email != NULL) {
         char name[KEY_EMAIL_MAX + 8];
         (void)snprintf(name, sizeof(name), "email:%s", email);
@@ -82,8 +82,8 @@ static struct fault sign(struct op *op, X509_REQ *request, const struct managed_
     return OK;
 }
 
-struct fault key_csr_make(struct op *op, const struct managed_key *key, const struct key_subject *subject,
-                          const char *email, struct uuid journal_id, struct span *ret_der)
+static struct fault make(struct op *op, const struct managed_key *key, const struct key_subject *subject,
+                         const char *usage, const char *email, struct uuid journal_id, struct span *ret_der)
 {
     const unsigned char *at = key->spki.at;
     CLEANUP(X509_REQ_freep) X509_REQ *request = X509_REQ_new_ex(crypto_context(), NULL);
@@ -95,7 +95,7 @@ struct fault key_csr_make(struct op *op, const struct managed_key *key, const st
         return crypto_fail(op, "the key's public half cannot be used");
     }
     TRY(set_subject(op, request, subject));
-    TRY(request_extensions(op, request, email));
+    TRY(request_extensions(op, request, usage, email));
     TRY(sign(op, request, key, public, journal_id));
 
     uint8_t *der = NULL;
@@ -105,4 +105,18 @@ struct fault key_csr_make(struct op *op, const struct managed_key *key, const st
     *ret_der = span_of(der, (size_t)len);
     REQUIRE(i2d_X509_REQ(request, &der) == len, CRYPTO);
     return OK;
+}
+
+struct fault key_csr_make(struct op *op, const struct managed_key *key, const struct key_subject *subject,
+                          const char *email, struct uuid journal_id, struct span *ret_der)
+{
+    return make(op, key, subject, "codeSigning", email, journal_id, ret_der);
+}
+
+struct fault keys_csr(struct op *op, const struct managed_key *key, const char *subject, const char *usage,
+                      struct uuid journal_id, struct span *ret_der)
+{
+    struct key_subject parsed;
+    TRY(key_subject_parse(op, subject, &parsed));
+    return make(op, key, &parsed, usage, NULL, journal_id, ret_der);
 }

@@ -140,8 +140,13 @@ struct fault key_retire(struct op *op, struct services *services, const struct o
 /* census.c: keys by purpose and state, and when certificates end, as gauges of whoever leads. */
 struct fault key_census(struct op *op, struct services *services);
 
-/* probe.c: every key of the token signs now and then, and what it signed must verify under the public half that was
- * recorded. Of whoever leads; what it finds is kept in memory, and recorded when it changes. */
+/* probe.c: the key signs a random digest, which must verify under the public half that was recorded; a sealing key
+ * seals and opens. */
+struct fault key_probe(struct op *op, struct services *services, const struct managed_key *key);
+bool key_probe_is_outage(struct fault fault); /* says nothing of the key itself */
+
+/* probes.c: probes of all keys, a few with each call, of whoever leads. What they find is kept in memory, and recorded
+ * when it changes. */
 struct fault key_probe_some(struct op *op, struct services *services);
 struct fault key_probes_well(struct op *op, struct services *services); /* a readiness check */
 struct key_probed {
@@ -152,8 +157,6 @@ struct key_probed {
 };
 void key_probe_get(struct uuid id, struct key_probed *ret_probed);
 void key_probes_forget(void);
-/* One probe: the key signs a random digest, or a sealing key seals and opens. */
-struct fault key_probe(struct op *op, struct services *services, const struct managed_key *key);
 
 enum key_metric {
     KEY_METRIC_COUNT_OF_KEYS,

@@ -93,4 +93,26 @@ struct fault keys_ensure(struct op *op, struct services *services, enum key_purp
 struct fault keys_set_chain(struct op *op, struct services *services, const struct managed_key *key,
                             const struct span *chain, size_t count);
 
+/* ---- for a feature whose keys follow events of its own (api/tsa) ---- */
+
+#define KEYS_CERTIFICATES_MAX 8
+
+/* A prepared key of this name, which stands for one key for ever: made unless it was before, and the same one whoever
+ * asks and however often. Recorded as key.generated and projected when it returns OK. */
+struct fault keys_prepare(struct op *op, struct services *services, enum key_purpose purpose,
+                          enum key_algorithm algorithm, const char *name, struct managed_key *ret_key);
+/* PKCS#10, signed by the key in the token under `journal_id`; DER in op's arena. subject: RFC 4514; usage: the extended
+ * key usage to ask for ("critical,timeStamping"). JSON_FIELD. */
+struct fault keys_csr(struct op *op, const struct managed_key *key, const char *subject, const char *usage,
+                      struct uuid journal_id, struct span *ret_der);
+/* May this chain, leaf first and up to its root, stand for a key that makes time stamps? CERTIFICATE_REFUSED with the
+ * pointer of the bad one. At most KEYS_CERTIFICATES_MAX. */
+struct fault keys_check_stamping(struct op *op, struct span spki, const struct span *certificates, size_t count,
+                                 utc_us now);
+/* For the feature's projections. chain: DER one behind the other. The last one takes the key out of the token. */
+struct fault keys_project_certificates(struct projection *projection, const char *key_id, struct span chain);
+struct fault keys_project_activation(struct projection *projection, const struct event_view *event, const char *key_id);
+struct fault keys_project_end(struct projection *projection, const struct event_view *event, const char *key_id,
+                              enum key_purpose purpose, const char *reason);
+
 #endif

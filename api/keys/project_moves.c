@@ -138,3 +138,9 @@ struct fault project_key_probe_recovered(struct projection *projection, const st
 {
     return set_probe(projection, event, recovered_fields, COUNT_OF(recovered_fields));
 }
+
+struct fault keys_project_activation(struct projection *projection, const struct event_view *event, const char *key_id)
+{
+    const struct sql_arg args[] = { SQL_TEXT(key_id), SQL_INT(event->time), SQL_NONE, SQL_NONE, SQL_NONE };
+    return tx_queue(projection_tx(projection), &SQL_ACTIVATED, args, COUNT_OF(args));
+}

@@ -153,3 +153,19 @@ struct fault project_key_erased(struct projection *projection, const struct even
     TRY(tx_queue(projection_tx(projection), &SQL_ERASED, args, COUNT_OF(args)));
     return projection_outbox_settle(projection, KEYS_DESTINATION_ERASE, data.key_id, "delivered");
 }
+
+struct fault keys_project_certificates(struct projection *projection, const char *key_id, struct span chain)
+{
+    const struct sql_arg args[] = { SQL_TEXT(key_id), SQL_BYTES(chain), SQL_NONE, end_of(chain) };
+    return tx_queue(projection_tx(projection), &SQL_CERTIFIED, args, COUNT_OF(args));
+}
+
+struct fault keys_project_end(struct projection *projection, const struct event_view *event, const char *key_id,
+                              enum key_purpose purpose, const char *reason)
+{
+    const struct key_data data = { .key_id = key_id, .purpose = key_purpose_text(purpose) };
+    const struct sql_arg args[] = { SQL_TEXT(key_id), SQL_INT(event->time), SQL_TEXT(event->actor_subject),
+                                    SQL_TEXT(reason), SQL_NONE };
+    TRY(tx_queue(projection_tx(projection), &SQL_DESTROYED, args, COUNT_OF(args)));
+    return queue_erasure(projection, &data);
+}

@@ -1,9 +1,8 @@
 #include "api/tsa/tsa.h"
 
-#include "api/ca/certificate.h"
-#include "api/keys/keys.h"
 #include "api/tsa/internal.h"
 #include "api/tsa/routes.h"
+#include "api/tsa/units.h"
 #include "appliance/base/alloc.h"
 
 static const struct event_row events[] = {
@@ -15,6 +14,14 @@ static const struct event_row events[] = {
       "servers_agreed, max_error_us, offset_us." },
     { "tsa.clock.lost", 1, NULL,
       "An instance stopped to trust its clock, and stamps nothing until it does again: as tsa.clock.trusted." },
+    { "tsa.unit.prepared", 1, project_unit_prepared,
+      "A time-stamping unit was made, with a key of its own: unit_id, number, algorithm, issuance, command_id." },
+    { "tsa.unit.certified", 1, project_unit_certified,
+      "A unit that waits got its certificate: unit_id, certificate_chain, not_before, not_after, usage_end, command_id." },
+    { "tsa.unit.activated", 1, project_unit_activated,
+      "A unit stamps from now on, in the place of another: unit_id, replaces, command_id." },
+    { "tsa.unit.retired", 1, project_unit_retired,
+      "A unit stamps no more and its key leaves the token: unit_id, reason, command_id." },
     { "tsa.serial.leased", 1, NULL,
       "An instance took the serial numbers from its message's stream sequence * size on: instance, size." },
 };
@@ -52,47 +59,97 @@ const struct metric tsa_metrics[TSA_METRIC_COUNT] = {
                                     METRIC_COUNTER,
                                     "Time stamps refused for want of a trusted time, by reason.",
                                     { "reason" } },
+    [TSA_METRIC_UNIT_CERTIFICATE_END] = { "svc_tsa_unit_certificate_expiry_timestamp_seconds",
+                                          METRIC_GAUGE,
+                                          "When the certificate of the unit in place ends.",
+                                          { "tenant" } },
+    [TSA_METRIC_UNIT_USAGE_END] = { "svc_tsa_unit_key_usage_end_timestamp_seconds",
+                                    METRIC_GAUGE,
+                                    "When the unit in place stops to stamp: the end of its key's usage period.",
+                                    { "tenant" } },
+    [TSA_METRIC_UNIT_SUCCESSOR] = { "svc_tsa_unit_successor_ready",
+                                    METRIC_GAUGE,
+                                    "1 while a certified unit waits to take over, else 0.",
+                                    { "tenant" } },
+    [TSA_METRIC_LIMITED] = { "svc_tsa_limited_total",
+                             METRIC_COUNTER,
+                             "Requests sent away by a tenant's own limits, by limit.",
+                             { "tenant", "limit" } },
 };
 
-static struct fault load(struct op *op, struct services *services, struct tsa *tsa)
+struct fault tsa_new(struct op *op, const struct tsa_settings *settings, struct tsa **ret_tsa)
 {
-    uint64_t serial = 0;
-    TRY(tsa_rules_init(op, services->config, &tsa->rules));
-    TRY(tsa_unit_load(op, services, &tsa->unit));
-    TRY(clock_watch_start(op, services, &tsa->clock));
-    TRY(tsa_recorder_new(&tsa->recorder));
-    TRY(tsa_serials_new(&tsa->serials));
-    TRY(tsa_serial_next(op, services, tsa->serials, &serial)); /* the lease is taken before the first request */
-    tsa->chain_pem = (struct buf)BUF_INIT((size_t)2 * TSA_TOKEN_MAX);
-    TRY(certificate_pem(buf_span(&tsa->unit->leaf), &tsa->chain_pem));
-    return certificate_pem(buf_span(&tsa->unit->root), &tsa->chain_pem);
+    CLEANUP(tsa_freep) struct tsa *made = NULL;
+    struct tsa_snapshot *nothing = NULL;
+    TRY(mem_new(1, sizeof(*made), &made));
+    made->settings = *settings;
+    BUG_IF(pthread_mutex_init(&made->follow_lock, NULL) != 0);
+    atomic_init(&made->mark, 0);
+    atomic_init(&made->known, settings->first);
+    tsa_limits_init(&made->limits, settings->rate, settings->burst, (unsigned)settings->in_flight);
+    TRY(mem_new(1, sizeof(*nothing), &nothing));
+    tsa_current_init(&made->current, nothing);
+    TRY(tsa_recorder_new(&made->recorder));
+    TRY(tsa_serials_new(&made->serials));
+    TRY(tsa_rules_init(op, settings->config, &made->rules));
+    *ret_tsa = TAKE(made);
+    return OK;
 }
 
-static void tsa_free(struct tsa *tsa)
+void tsa_free(struct tsa *tsa)
 {
     if (tsa == NULL) {
         return;
     }
-    clock_watch_stop(tsa->clock);
+    tsa_current_clear(&tsa->current);
     tsa_rules_clear(&tsa->rules);
-    tsa_unit_free(tsa->unit);
     tsa_recorder_free(tsa->recorder);
     tsa_serials_free(tsa->serials);
-    buf_free(&tsa->chain_pem);
+    BUG_IF(pthread_mutex_destroy(&tsa->follow_lock) != 0);
     mem_free(tsa);
 }
-DEFINE_FREEP(struct tsa, tsa_free)
 
-static struct fault start_for_tenant(struct op *op, struct services *services)
+static struct fault load(struct op *op, const struct config *config, struct tsa_tenants **ret_tenants)
 {
-    CLEANUP(tsa_freep) struct tsa *made = NULL;
-    if (FAULTED(tenant_id_parse(span_text(services->config->tsa_tenant), &op->tenant))) {
-        return op_fail_field(op, FAULT(CONFIG), "protocols.tsa.tenant_id",
-                             "protocols.tsa.tenant_id: \"%s\" is no tenant id", services->config->tsa_tenant);
+    CLEANUP(buf_free) struct buf why = BUF_INIT(2048);
+    struct fault fault = tsa_tenants_load(config, &why, ret_tenants);
+    if (fault.code == FAULT_CONFIG) {
+        return op_fail(op, fault, "%.*s", (int)why.len, (const char *)why.at);
     }
-    TRY(mem_new(1, sizeof(*made), &made));
-    TRY(load(op, services, made));
-    services->tsa = TAKE(made);
+    return fault;
+}
+
+/* The first one has to work before anything is served; further ones follow when they can. */
+static struct fault start_first(struct op *op, struct services *services)
+{
+    struct tsa *tsa = services->tsa;
+    op->tenant = tsa->settings.tenant;
+    TRY(units_keep(op, services, &tsa->settings, true));
+    TRY(clock_watch_start(op, services, &tsa->clock));
+    return tsa_follow(op, services, tsa);
+}
+
+static struct fault start_all(struct op *op, struct services *services)
+{
+    struct tsa **end = &services->tsa;
+    TRY(load(op, services->config, &services->tsa_tenants));
+    for (size_t i = 0; i < tsa_tenants_count(services->tsa_tenants); i++) {
+        const struct tsa_settings *settings = tsa_tenants_at(services->tsa_tenants, i);
+        struct fault fault = tsa_new(op, settings, end);
+        if (FAULTED(fault)) {
+            op_note_log(op, "tenant %s", settings->tenant.text);
+            return fault;
+        }
+        end = &(*end)->next;
+    }
+    TRY(start_first(op, services));
+    for (struct tsa *tsa = services->tsa->next; tsa != NULL; tsa = tsa->next) {
+        tsa->clock = services->tsa->clock;
+    }
+    if (services->tsa->next != NULL) {
+        IGNORE(tsa_keep_all(op, services)); /* which the workers try again */
+        op->note = (struct fault_note){ 0 };
+    }
     return OK;
 }
 
@@ -102,7 +159,7 @@ struct fault tsa_start(struct op *op, struct services *services)
         return OK;
     }
     struct tenant_id before = op->tenant;
-    struct fault fault = start_for_tenant(op, services);
+    struct fault fault = start_all(op, services);
     op->tenant = before;
     return fault;
 }
@@ -119,11 +176,26 @@ static struct fault check_clock(struct op *op, struct services *services)
 
 static const struct readiness_row readiness[] = {
     { .name = "tsa", .check = check_clock, .degrades = true },
+    { .name = "tsa_units", .check = tsa_units_ready, .degrades = true },
+};
+
+static const struct worker_row workers[] = {
+    { .name = "tsa-units", .period_ms = 2000, .leader_only = true, .run = tsa_keep_all },
+    { .name = "tsa-follow", .period_ms = 1000, .run = tsa_follow_all },
 };
 
 void tsa_stop(struct services *services)
 {
-    tsa_free(TAKE(services->tsa));
+    struct tsa *next = TAKE(services->tsa);
+    if (next != NULL) {
+        clock_watch_stop(next->clock);
+    }
+    while (next != NULL) {
+        struct tsa *tsa = next;
+        next = tsa->next;
+        tsa_free(tsa);
+    }
+    tsa_tenants_free(TAKE(services->tsa_tenants));
 }
 
 const struct feature tsa_feature = {
@@ -132,6 +204,8 @@ const struct feature tsa_feature = {
     .route_count = TSA_ROUTE_COUNT,
     .events = events,
     .event_count = COUNT_OF(events),
+    .workers = workers,
+    .worker_count = COUNT_OF(workers),
     .readiness = readiness,
     .readiness_count = COUNT_OF(readiness),
     .metrics = tsa_metrics,

@@ -5,11 +5,15 @@
 
 #include "api/services.h"
 #include "api/tsa/clock_watch.h"
+#include "api/tsa/current.h"
+#include "api/tsa/limits.h"
 #include "api/tsa/oid.h"
+#include "api/tsa/tenants.h"
 #include "appliance/base/der.h"
 #include "signer-pkcs11/protocol/key.h"
 
 #include <openssl/types.h>
+#include <pthread.h>
 
 #define TSA_REQUEST_MAX  65536
 #define TSA_NONCE_MAX    64 /* bytes of magnitude; clients send 8 to 20 */
@@ -51,7 +55,10 @@ struct tsa_unit {
     EVP_PKEY *key;
     const struct tst_hash *hash; /* of the signature */
     utc_us not_before, not_after;
+    utc_us usage_end;                 /* the key stamps until here: before not_after */
     struct buf leaf, root;            /* certificates */
+    struct buf issuer;                /* of the leaf: the root, or an authority below it */
+    struct buf certificates;          /* for tokens: leaf and authorities, without root, as members of a SET */
     struct buf sid;                   /* issuerAndSerialNumber */
     struct buf certificate_attribute; /* signingCertificateV2, the whole Attribute */
     struct buf accuracy;              /* Accuracy, the whole element */
@@ -59,6 +66,15 @@ struct tsa_unit {
 /* `chain`: leaf, root. CRYPTO when the leaf does not belong to `spki`. */
 struct fault tsa_unit_new(struct op *op, const struct key_ref *ref, enum key_algorithm algorithm, struct span spki,
                           const struct span chain[2], int64_t accuracy_ms, struct tsa_unit **ret_unit);
+#define TSA_CHAIN_MAX 8
+/* The same for a chain with authorities between leaf and root. */
+struct fault tsa_unit_of_chain(struct op *op, const struct key_ref *ref, enum key_algorithm algorithm, struct span spki,
+                               const struct span *chain, size_t count, int64_t accuracy_ms, struct tsa_unit **ret_unit);
+/* usage_end: of privateKeyUsagePeriod (2.5.29.16), else not_after. CRYPTO. */
+struct tsa_times {
+    utc_us not_before, not_after, usage_end;
+};
+struct fault tsa_certificate_times(struct op *op, struct span der, struct tsa_times *ret_times);
 void tsa_unit_free(struct tsa_unit *unit);
 DEFINE_FREEP(struct tsa_unit, tsa_unit_free)
 
@@ -97,21 +113,48 @@ struct fault tsa_reply_refused(struct op *op, struct fault fault, const char *te
 /* "granted", "bad_alg", ... : the label of svc_tsa_timestamps_total. */
 const char *tsa_result_text(struct fault fault);
 
+/* The authority of one tenant: services->tsa is the one of protocols.tsa.tenant_id, and the first of all. Immutable
+ * after the start but for what says otherwise. */
 struct tsa {
     struct tsa_rules rules;
-    struct tsa_unit *unit;
     struct tsa_serials *serials;
     struct tsa_recorder *recorder;
-    struct clock_watch *clock;
-    struct buf chain_pem;
+    struct clock_watch *clock;    /* of the host; one for all */
+    struct tsa_settings settings; /* tenants.h */
+    struct tsa_current current;   /* current.h: the unit that stamps; changes while requests are under way */
+    struct tsa_limits limits;     /* limits.h */
+    _Atomic(utc_us) mark;         /* of its own log; 0 for the first one, whose mark the clock's gate has */
+    atomic_bool known;            /* the tenant is there: until then there is no authority at its address */
+    pthread_mutex_t follow_lock;  /* guards what follows: whoever follows the record of units (follow.c) */
+    uint64_t followed;            /* the lane's sequence that `current` shows; 0 = none yet */
+    mono_ns followed_at, marked_at;
+    bool leased; /* serial numbers are there */
+    struct tsa *next;
 };
 struct fault tsa_start(struct op *op, struct services *services);
 void tsa_stop(struct services *services);
-/* key.c: the TSU key with its chain, made and certified where missing. */
-struct fault tsa_unit_load(struct op *op, struct services *services, struct tsa_unit **ret_unit);
+/* One authority, which shows no unit yet. */
+struct fault tsa_new(struct op *op, const struct tsa_settings *settings, struct tsa **ret_tsa);
+void tsa_free(struct tsa *tsa); /* requests still inside are a bug */
+DEFINE_FREEP(struct tsa, tsa_free)
+
+/* follow.c: shows what the record of units says by now, for op's tenant, which is tsa's. */
+struct fault tsa_follow(struct op *op, struct services *services, struct tsa *tsa);
+/* The same for all authorities, and what is due for their units (by who leads). Workers. */
+struct fault tsa_follow_all(struct op *op, struct services *services);
+struct fault tsa_keep_all(struct op *op, struct services *services);
+/* A readiness check: has every authority a unit, and its successor in time? */
+struct fault tsa_units_ready(struct op *op, struct services *services);
+
+/* The authority of a tenant; NULL when it has none. */
+struct tsa *tsa_of_tenant(const struct services *services, struct tenant_id tenant);
 
 /* One request to one reply; a fault only when not even a rejection can be made. */
-struct fault tsa_answer(struct op *op, const struct services *services, struct span request, struct span *ret_reply);
+struct fault tsa_answer(struct op *op, const struct services *services, struct tsa *tsa, struct span request,
+                        struct span *ret_reply);
+/* PEM of the certificates that verifiers need, from a record of units. */
+struct units;
+struct fault tsa_chain_print(const struct units *units, utc_us now, struct buf *out);
 extern const struct metric tsa_metrics[];
 enum tsa_metric {
     TSA_METRIC_TIMESTAMPS,
@@ -122,6 +165,10 @@ enum tsa_metric {
     TSA_METRIC_CLOCK_STATE,
     TSA_METRIC_CLOCK_JUMPS,
     TSA_METRIC_CLOCK_REFUSALS,
+    TSA_METRIC_UNIT_CERTIFICATE_END,
+    TSA_METRIC_UNIT_USAGE_END,
+    TSA_METRIC_UNIT_SUCCESSOR,
+    TSA_METRIC_LIMITED,
     TSA_METRIC_COUNT
 };
 

@@ -6,14 +6,18 @@
 #include <stdio.h>
 
 /* The time is taken once, to the millisecond that the token will state. */
-static struct fault take_time(struct op *op, const struct services *services, utc_us *ret_time)
+static struct fault take_time(struct op *op, struct tsa *tsa, const struct tsa_unit *unit, utc_us *ret_time)
 {
-    const struct tsa_unit *unit = services->tsa->unit;
     utc_us now = 0;
-    TRY(clock_watch_now(op, services->tsa->clock, &now));
+    TRY(clock_watch_now(op, tsa->clock, &now));
     now -= now % 1000;
-    if (now < unit->not_before || now > unit->not_after) {
-        return op_fail(op, FAULT(TSA_TIME), "the certificate of the time-stamping unit is not valid at this time");
+    if (now < atomic_load_explicit(&tsa->mark, memory_order_relaxed)) {
+        return op_fail(op, FAULT(TSA_TIME), "%s", clock_reason_says(CLOCK_BEHIND));
+    }
+    if (now < unit->not_before || now >= unit->usage_end) {
+        return op_fail(op, FAULT(TSA_TIME),
+                       "the certificate of the time-stamping unit is not valid at this time, or its key's usage "
+                       "period is over");
     }
     *ret_time = now;
     return OK;
@@ -43,38 +47,54 @@ static struct fault describe(const struct tsa_unit *unit, const struct tsa_state
 }
 
 /* Nothing leaves before its event is durable. */
-static struct fault issue(struct op *op, const struct services *services, const struct tsq *request,
-                          const struct tst_hash *hash, struct span policy, struct span *ret_token)
+static struct fault issue(struct op *op, const struct services *services, struct tsa *tsa, const struct tsa_unit *unit,
+                          const struct tsq *request, const struct tst_hash *hash, struct span policy,
+                          struct span *ret_token)
 {
-    const struct tsa *tsa = services->tsa;
     struct tsa_statement statement = { .request = request, .policy = policy };
     struct span token;
-    TRY(take_time(op, services, &statement.time));
+    TRY(take_time(op, tsa, unit, &statement.time));
     TRY(tsa_serial_next(op, services, tsa->serials, &statement.serial));
-    TRY(tsa_token(op, tsa->unit, &statement, &token));
+    TRY(tsa_token(op, unit, &statement, &token));
     CLEANUP(buf_free) struct buf data = BUF_INIT(2048);
-    TRY(describe(tsa->unit, &statement, hash, token, &data));
+    TRY(describe(unit, &statement, hash, token, &data));
     TRY(tsa_record(op, services->log, tsa->recorder, buf_span(&data)));
     *ret_token = token;
     return OK;
 }
 
-static struct fault grant(struct op *op, const struct services *services, struct span body, struct span *ret_reply)
+/* With the unit that is in place now, until the token is made: never another one. */
+static struct fault issue_now(struct op *op, const struct services *services, struct tsa *tsa,
+                              const struct tsq *request, const struct tst_hash *hash, struct span policy,
+                              struct span *ret_token)
+{
+    struct tsa_snapshot *held = tsa_current_take(&tsa->current);
+    struct fault fault = held->unit != NULL ? issue(op, services, tsa, held->unit, request, hash, policy, ret_token)
+                                            : op_fail(op, FAULT(TSA_NO_UNIT),
+                                                      "no time-stamping unit with a valid certificate is in "
+                                                      "place; the operator has to certify or activate one");
+    tsa_current_give(&tsa->current, held);
+    return fault;
+}
+
+static struct fault grant(struct op *op, const struct services *services, struct tsa *tsa, struct span body,
+                          struct span *ret_reply)
 {
     struct tsq request;
     const struct tst_hash *hash = NULL;
     struct span policy;
     struct span token;
     TRY(tsq_parse(op, body, &request));
-    TRY(tsq_judge(op, &services->tsa->rules, &request, &hash, &policy));
-    TRY(issue(op, services, &request, hash, policy, &token));
+    TRY(tsq_judge(op, &tsa->rules, &request, &hash, &policy));
+    TRY(issue_now(op, services, tsa, &request, hash, policy, &token));
     return tsa_reply_granted(op, token, ret_reply);
 }
 
-struct fault tsa_answer(struct op *op, const struct services *services, struct span request, struct span *ret_reply)
+struct fault tsa_answer(struct op *op, const struct services *services, struct tsa *tsa, struct span request,
+                        struct span *ret_reply)
 {
     mono_ns begun = clock_mono();
-    struct fault fault = grant(op, services, request, ret_reply);
+    struct fault fault = grant(op, services, tsa, request, ret_reply);
     const char *result = tsa_result_text(fault);
     metrics_add(services->metrics, &tsa_metrics[TSA_METRIC_TIMESTAMPS], 1, (const char *const[]){ result });
     metrics_observe(services->metrics, &tsa_metrics[TSA_METRIC_SECONDS],

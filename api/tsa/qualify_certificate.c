@@ -41,16 +41,16 @@ static bool may_only_sign(X509 *leaf)
     return usage != UINT32_MAX && (usage & allowed) != 0 && (usage & ~allowed) == 0 && X509_check_ca(leaf) == 0;
 }
 
-static bool issued_by(X509 *leaf, X509 *root)
+static bool issued_by(X509 *leaf, X509 *issuer)
 {
-    EVP_PKEY *key = X509_get0_pubkey(root);
-    bool issued = key != NULL && X509_NAME_cmp(X509_get_issuer_name(leaf), X509_get_subject_name(root)) == 0 &&
+    EVP_PKEY *key = X509_get0_pubkey(issuer);
+    bool issued = key != NULL && X509_NAME_cmp(X509_get_issuer_name(leaf), X509_get_subject_name(issuer)) == 0 &&
                   X509_verify(leaf, key) == 1;
     IGNORE(crypto_fail(NULL, "")); /* empties the queue */
     return issued;
 }
 
-static void check_use(struct qualify *qualify, const struct tsa_unit *unit, X509 *leaf, X509 *root)
+static void check_use(struct qualify *qualify, const struct tsa_unit *unit, X509 *leaf, X509 *issuer)
 {
     const EVP_PKEY *certified = X509_get0_pubkey(leaf);
     if (!for_time_stamping_only(leaf) || !may_only_sign(leaf)) {
@@ -61,7 +61,7 @@ static void check_use(struct qualify *qualify, const struct tsa_unit *unit, X509
         find(qualify, "The certificate is not about the key in use.",
              "Start the instance again; if it stays, have the unit certified again.");
     }
-    if (!issued_by(leaf, root)) {
+    if (!issued_by(leaf, issuer)) {
         find(qualify, "The certificate was not issued by the root that is published with it.",
              "Publish the chain of the authority that issued it, or have the unit certified again.");
     }
@@ -70,8 +70,8 @@ static void check_use(struct qualify *qualify, const struct tsa_unit *unit, X509
 void qualify_certificate(struct qualify *qualify, const struct tsa_unit *unit, struct span recorded, utc_us now)
 {
     CLEANUP(X509_freep) X509 *leaf = decode(buf_span(&unit->leaf));
-    CLEANUP(X509_freep) X509 *root = decode(buf_span(&unit->root));
-    if (leaf == NULL || root == NULL) {
+    CLEANUP(X509_freep) X509 *issuer = decode(buf_span(&unit->issuer));
+    if (leaf == NULL || issuer == NULL) {
         find(qualify, "The certificate cannot be read.", "Start the instance again.");
         return;
     }
@@ -82,7 +82,7 @@ void qualify_certificate(struct qualify *qualify, const struct tsa_unit *unit, s
         find(qualify, "The certificate ends within 30 days.",
              "Start the instance again, which renews the certificate, or import a new one.");
     }
-    check_use(qualify, unit, leaf, root);
+    check_use(qualify, unit, leaf, issuer);
     if (!span_equal(buf_span(&unit->leaf), recorded)) {
         find(qualify, "The certificate in use is not the one on record for the key, or the key is not active any more.",
              "Start the instance again, so that it takes what is on record.");

@@ -45,13 +45,6 @@ static struct span recorded_leaf(struct op *op, struct services *services, const
     return key.chain[0];
 }
 
-static bool is_ours(const struct op *op, const struct services *services)
-{
-    struct tenant_id bound;
-    return services->tsa != NULL && !FAULTED(tenant_id_parse(span_text(services->config->tsa_tenant), &bound)) &&
-           tenant_id_equal(op->tenant, bound);
-}
-
 static void no_authority(const struct services *services, struct qualify *qualify)
 {
     if (services->tsa == NULL) {
@@ -67,13 +60,13 @@ static void no_authority(const struct services *services, struct qualify *qualif
     qualify_find(qualify, QUALIFY_CLOCK, NO_AUTHORITY, MOUNT_FIRST);
 }
 
-static void look_at_profile(const struct tsa *tsa, struct qualify *qualify)
+static void look_at_profile(const struct tsa *tsa, const struct tsa_unit *unit, struct qualify *qualify)
 {
     bool hashes = false;
     for (size_t i = 0; i < TST_HASH_COUNT; i++) {
         hashes = hashes || tsa->rules.hashes[i];
     }
-    if (tsa->rules.policy_count == 0 || !hashes || tsa->unit->accuracy.len == 0) {
+    if (tsa->rules.policy_count == 0 || !hashes || (unit != NULL && unit->accuracy.len == 0)) {
         qualify_find(qualify, QUALIFY_PROFILE, "No policy, hash algorithm or accuracy is in force.",
                      "Set protocols.tsa.policy_oid, hash_algorithms and accuracy_ms, and start again.");
     }
@@ -87,16 +80,29 @@ static const char *clock_of(const struct clock_state *state)
     return state->trusts_host ? "host" : "kernel";
 }
 
-static struct fault look_at_authority(struct op *op, struct services *services, struct qualify *qualify,
-                                      struct qualify_subject *subject)
+static void look_at_unit(struct op *op, struct services *services, const struct tsa *tsa, const struct tsa_unit *unit,
+                         struct qualify *qualify)
 {
-    const struct tsa *tsa = services->tsa;
+    look_at_profile(tsa, unit, qualify);
+    if (unit != NULL) {
+        qualify_certificate(qualify, unit, recorded_leaf(op, services, unit), clock_utc());
+    } else {
+        qualify_find(qualify, QUALIFY_CERTIFICATE, "No time-stamping unit is in place.",
+                     "Certify the unit that waits (svc-cli tsa units csr, import) and activate it.");
+    }
+}
+
+static struct fault look_at_authority(struct op *op, struct services *services, struct tsa *tsa,
+                                      struct qualify *qualify, struct qualify_subject *subject)
+{
+    const struct config *config = tsa->settings.config;
     struct clock_state clock;
     clock_watch_state(tsa->clock, &clock);
-    look_at_profile(tsa, qualify);
-    qualify_certificate(qualify, tsa->unit, recorded_leaf(op, services, tsa->unit), clock_utc());
-    qualify_clock(qualify, &clock, services->config->tsa_accuracy_ms);
-    subject->policy = services->config->tsa_policy;
+    struct tsa_snapshot *held = tsa_current_take(&tsa->current);
+    look_at_unit(op, services, tsa, held->unit, qualify);
+    tsa_current_give(&tsa->current, held);
+    qualify_clock(qualify, &clock, config->tsa_accuracy_ms);
+    subject->policy = config->tsa_policy;
     subject->clock = clock_of(&clock);
     subject->trusts_host = clock.trusts_host;
     return OK;
@@ -108,9 +114,11 @@ struct fault tsa_qualify(struct request *request)
     struct services *services = request->services;
     struct qualify qualify = { 0 };
     struct qualify_subject subject = { 0 };
-    if (is_ours(op, services)) {
-        TRY(arena_printf(op->arena, &subject.endpoint, "%s/tsa", request_base_url(request)));
-        TRY(look_at_authority(op, services, &qualify, &subject));
+    struct tsa *tsa = tsa_of_tenant(services, op->tenant);
+    if (tsa != NULL) {
+        TRY(arena_printf(op->arena, &subject.endpoint, "%s/tsa%s%s", request_base_url(request),
+                         tsa->settings.first ? "" : "/", tsa->settings.first ? "" : tsa->settings.tenant.text));
+        TRY(look_at_authority(op, services, tsa, &qualify, &subject));
     } else {
         no_authority(services, &qualify);
     }

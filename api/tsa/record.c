@@ -2,36 +2,39 @@
 
 #include "appliance/base/alloc.h"
 
+#include <errno.h>
 #include <pthread.h>
+#include <semaphore.h>
 
 #define BATCH_MAX      64 /* events of one message */
 #define EVENT_DATA_MAX 2048
 
 /*
  * Whoever finds no leader leads: takes what waits (itself included, as it stands in the queue), appends it as one
- * message, tells everybody. Who comes meanwhile waits for the next leader, who is one of them. An entry belongs to its
- * caller until it is taken; a caller whose deadline passes while the leader has it leaves it behind for the leader to
- * free. The queue is bounded by the bulkhead of the route.
+ * message, and tells each of them; then the first of those who came meanwhile leads. Nobody is woken for another's
+ * sake. An entry belongs to its caller until it is taken; a caller whose deadline passes while the leader has it leaves
+ * it behind for the leader to free. The queue is bounded by the bulkhead of the route.
  */
-enum entry_state { ENTRY_WAITING, ENTRY_TAKEN, ENTRY_DONE, ENTRY_LEFT };
+enum entry_state { ENTRY_WAITING, ENTRY_LEADS, ENTRY_TAKEN, ENTRY_DONE, ENTRY_LEFT };
 
 struct entry {
     struct entry *next;
     enum entry_state state; /* guarded by lock */
     struct fault fault;     /* of the append, when DONE */
+    sem_t told;             /* posted when it is DONE or LEADS */
     struct buf data;        /* immutable while in the queue or taken */
 };
 
 struct tsa_recorder {
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* on CLOCK_MONOTONIC */
     struct entry *first, **last;
-    bool leading;
+    bool leading; /* somebody leads, or has been told to */
 };
 
 static void entry_free(struct entry *entry)
 {
     if (entry != NULL) {
+        (void)sem_destroy(&entry->told);
         buf_free(&entry->data);
         mem_free(entry);
     }
@@ -41,12 +44,9 @@ DEFINE_FREEP(struct entry, entry_free)
 struct fault tsa_recorder_new(struct tsa_recorder **ret_recorder)
 {
     struct tsa_recorder *made = NULL;
-    pthread_condattr_t monotonic;
     TRY(mem_new(1, sizeof(*made), &made));
     made->last = &made->first;
-    BUG_IF(pthread_mutex_init(&made->lock, NULL) != 0 || pthread_condattr_init(&monotonic) != 0 ||
-           pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC) != 0 ||
-           pthread_cond_init(&made->changed, &monotonic) != 0 || pthread_condattr_destroy(&monotonic) != 0);
+    BUG_IF(pthread_mutex_init(&made->lock, NULL) != 0);
     *ret_recorder = made;
     return OK;
 }
@@ -57,7 +57,7 @@ void tsa_recorder_free(struct tsa_recorder *recorder)
         return;
     }
     BUG_IF(recorder->first != NULL || recorder->leading);
-    BUG_IF(pthread_cond_destroy(&recorder->changed) != 0 || pthread_mutex_destroy(&recorder->lock) != 0);
+    BUG_IF(pthread_mutex_destroy(&recorder->lock) != 0);
     mem_free(recorder);
 }
 
@@ -103,60 +103,97 @@ static struct fault append(struct op *op, struct event_log *log, struct entry *c
     return events_append(op, log, &message, &sequence);
 }
 
-static void lead_locked(struct op *op, struct event_log *log, struct tsa_recorder *recorder)
+static void tell_locked(struct entry *entry, enum entry_state state)
 {
-    struct entry *batch[BATCH_MAX];
-    size_t count = take_locked(recorder, batch);
-    recorder->leading = true;
-    BUG_IF(pthread_mutex_unlock(&recorder->lock) != 0);
-    struct fault fault = append(op, log, batch, count);
-    BUG_IF(pthread_mutex_lock(&recorder->lock) != 0);
-    recorder->leading = false;
-    for (size_t i = 0; i < count; i++) {
-        if (batch[i]->state == ENTRY_LEFT) {
-            entry_free(batch[i]);
-            continue;
-        }
-        batch[i]->state = ENTRY_DONE;
-        batch[i]->fault = fault;
-    }
-    BUG_IF(pthread_cond_broadcast(&recorder->changed) != 0);
+    entry->state = state;
+    BUG_IF(sem_post(&entry->told) != 0);
 }
 
-/* False when the deadline has passed: the entry is then out of the queue, or LEFT to the leader that carries it. */
-static bool wait_locked(const struct op *op, struct tsa_recorder *recorder, struct entry *entry)
+/* The first who waits leads from here on. */
+static void pass_on_locked(struct tsa_recorder *recorder)
+{
+    recorder->leading = recorder->first != NULL;
+    if (recorder->leading) {
+        tell_locked(recorder->first, ENTRY_LEADS);
+    }
+}
+
+/* Until its own entry is done: the queue may hold more than a message. */
+static void lead_locked(struct op *op, struct event_log *log, struct tsa_recorder *recorder, struct entry *own)
+{
+    while (own->state != ENTRY_DONE) {
+        struct entry *batch[BATCH_MAX];
+        size_t count = take_locked(recorder, batch);
+        BUG_IF(pthread_mutex_unlock(&recorder->lock) != 0);
+        struct fault fault = append(op, log, batch, count);
+        BUG_IF(pthread_mutex_lock(&recorder->lock) != 0);
+        for (size_t i = 0; i < count; i++) {
+            if (batch[i]->state == ENTRY_LEFT) {
+                entry_free(batch[i]);
+                continue;
+            }
+            batch[i]->fault = fault;
+            if (batch[i] == own) {
+                own->state = ENTRY_DONE;
+            } else {
+                tell_locked(batch[i], ENTRY_DONE);
+            }
+        }
+    }
+    pass_on_locked(recorder);
+}
+
+/* Until it is told something, or its deadline. */
+static void wait_for_word(const struct op *op, struct entry *entry)
 {
     struct timespec until = { .tv_sec = op->deadline / NS_PER_S, .tv_nsec = op->deadline % NS_PER_S };
-    if (pthread_cond_timedwait(&recorder->changed, &recorder->lock, &until) == 0 || entry->state == ENTRY_DONE) {
-        return true;
+    while (sem_clockwait(&entry->told, CLOCK_MONOTONIC, &until) != 0) {
+        if (errno != EINTR) {
+            return;
+        }
     }
+}
+
+/* Its deadline has passed and nobody has told it anything: out of the queue, or LEFT to the leader that carries it. */
+static void give_up_locked(struct tsa_recorder *recorder, struct entry *entry)
+{
     if (entry->state == ENTRY_TAKEN) {
         entry->state = ENTRY_LEFT;
     } else {
         remove_locked(recorder, entry);
     }
-    return false;
 }
 
 struct fault tsa_record(struct op *op, struct event_log *log, struct tsa_recorder *recorder, struct span data)
 {
     CLEANUP(entry_freep) struct entry *entry = NULL;
     TRY(mem_new(1, sizeof(*entry), &entry));
+    BUG_IF(sem_init(&entry->told, 0, 0) != 0);
     entry->data = (struct buf)BUF_INIT(EVENT_DATA_MAX);
     TRY(buf_put(&entry->data, data));
 
-    bool in_time = true;
     BUG_IF(pthread_mutex_lock(&recorder->lock) != 0);
     *recorder->last = entry;
     recorder->last = &entry->next;
-    while (in_time && entry->state != ENTRY_DONE) {
-        if (recorder->leading) {
-            in_time = wait_locked(op, recorder, entry);
-        } else {
-            lead_locked(op, log, recorder);
-        }
+    bool leads = !recorder->leading;
+    recorder->leading = true;
+    if (!leads) {
+        BUG_IF(pthread_mutex_unlock(&recorder->lock) != 0);
+        wait_for_word(op, entry);
+        BUG_IF(pthread_mutex_lock(&recorder->lock) != 0);
+        leads = entry->state == ENTRY_LEADS;
     }
+    if (leads && !op_expired(op)) {
+        lead_locked(op, log, recorder, entry);
+    }
+    bool in_time = entry->state == ENTRY_DONE;
     struct fault fault = entry->fault;
+    if (!in_time) {
+        give_up_locked(recorder, entry);
+    }
+    if (leads && !in_time) {
+        pass_on_locked(recorder); /* the others have time left */
+    }
     if (entry->state == ENTRY_LEFT) {
         (void)TAKE(entry); /* the leader's to free, as soon as the lock is given back */
     }

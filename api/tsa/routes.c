@@ -2,34 +2,134 @@
 
 #include "api/server/request.h"
 #include "api/tsa/internal.h"
+#include "api/tsa/units_route.h"
 
-#include <stdio.h>
+#define PEM_CHAIN "application/pem-certificate-chain"
 
-/* The endpoint is public, and belongs to one tenant: what it does is done for that tenant by nobody in particular. */
-static struct fault enter(struct request *request)
+static struct fault no_authority(struct op *op)
+{
+    return op_fail(op, FAULT(NOT_FOUND), "no time-stamping authority at this address");
+}
+
+/* The endpoint belongs to one tenant: what it does is done for that tenant by nobody in particular. */
+static void enter_as(struct op *op, const struct tsa *tsa)
+{
+    op->principal = (struct principal){ .subject = "tsa:anonymous" };
+    op->tenant = tsa->settings.tenant;
+}
+
+static struct fault enter(struct request *request, struct tsa **ret_tsa)
 {
     struct op *op = request->op;
     if (request->services->tsa == NULL) {
         return op_fail(op, FAULT(TSA_DISABLED), "time stamping is switched off here (protocols.tsa.enabled)");
     }
-    op->principal = (struct principal){ .subject = "tsa:anonymous" };
-    return tenant_id_parse(span_text(request->services->config->tsa_tenant), &op->tenant);
+    *ret_tsa = request->services->tsa;
+    enter_as(op, *ret_tsa);
+    return OK;
+}
+
+/* An authority that is not public is not there for those who have no token of its tenant, nor in plain text. */
+static struct fault check_caller(struct request *request, const struct tsa *tsa)
+{
+    struct op *op = request->op;
+    const struct services *services = request->services;
+    if (request->plain ||
+        FAULTED(
+            identity_authenticate(op, services->identity, services->store, request_header(request, "Authorization"))) ||
+        !tenant_id_equal(op->tenant, tsa->settings.tenant)) {
+        op->note = (struct fault_note){ 0 };
+        return no_authority(op);
+    }
+    return OK;
+}
+
+/* One of the further ones. What is unknown, disabled, not there yet or not the caller's looks the same. */
+static struct fault enter_named(struct request *request, struct tsa **ret_tsa)
+{
+    struct tenant_id tenant;
+    const struct services *services = request->services;
+    if (FAULTED(tenant_id_parse(span_text(request_path(request, "tenant")), &tenant))) {
+        return no_authority(request->op);
+    }
+    struct tsa *tsa = tsa_of_tenant(services, tenant);
+    if (tsa == NULL || tsa->settings.first) {
+        return no_authority(request->op);
+    }
+    if (tsa->settings.open) {
+        enter_as(request->op, tsa);
+    } else {
+        TRY(check_caller(request, tsa));
+    }
+    *ret_tsa = tsa;
+    return OK;
 }
 
 /* RFC 3161 3.4: HTTP tells of the transport only, a rejection is an answer too. */
-static struct fault timestamp(struct request *request)
+static struct fault answer(struct request *request, struct tsa *tsa)
 {
     struct span reply;
-    TRY(enter(request));
-    TRY(tsa_answer(request->op, request->services, request->raw_body, &reply));
+    TRY(tsa_answer(request->op, request->services, tsa, request->raw_body, &reply));
     return response_bytes(request, 200, "application/timestamp-reply", reply);
+}
+
+static struct fault timestamp(struct request *request)
+{
+    struct tsa *tsa = NULL;
+    TRY(enter(request, &tsa));
+    return answer(request, tsa);
+}
+
+static struct fault timestamp_named(struct request *request)
+{
+    struct tsa *tsa = NULL;
+    TRY(enter_named(request, &tsa));
+    struct fault fault = tsa_limits_enter(request->op, &tsa->limits, clock_mono());
+    if (FAULTED(fault)) {
+        const char *const labels[METRIC_LABELS_MAX] = { tsa->settings.tenant.text,
+                                                        fault.code == FAULT_RATE_LIMITED ? "rate" : "in_flight" };
+        metrics_add(request->services->metrics, &tsa_metrics[TSA_METRIC_LIMITED], 1, labels);
+        return fault;
+    }
+    fault = answer(request, tsa);
+    tsa_limits_leave(&tsa->limits);
+    return fault;
+}
+
+static struct fault chain_of(struct request *request, const struct tsa_snapshot *snapshot)
+{
+    if (snapshot->chain_pem.len == 0) {
+        return op_fail(request->op, FAULT(TSA_NO_UNIT), "no time-stamping unit has been certified yet");
+    }
+    TRY(response_header(request, "Cache-Control", "public, max-age=300"));
+    TRY(response_header(request, "ETag", snapshot->etag));
+    const char *known = request_header(request, "If-None-Match");
+    if (known != NULL && strcmp(known, snapshot->etag) == 0) {
+        return response_bytes(request, 304, PEM_CHAIN, (struct span){ 0 });
+    }
+    return response_bytes(request, 200, PEM_CHAIN, buf_span(&snapshot->chain_pem));
+}
+
+static struct fault answer_chain(struct request *request, struct tsa *tsa)
+{
+    struct tsa_snapshot *held = tsa_current_take(&tsa->current);
+    struct fault fault = chain_of(request, held);
+    tsa_current_give(&tsa->current, held);
+    return fault;
 }
 
 static struct fault chain(struct request *request)
 {
-    TRY(enter(request));
-    return response_bytes(request, 200, "application/pem-certificate-chain",
-                          buf_span(&request->services->tsa->chain_pem));
+    struct tsa *tsa = NULL;
+    TRY(enter(request, &tsa));
+    return answer_chain(request, tsa);
+}
+
+static struct fault chain_named(struct request *request)
+{
+    struct tsa *tsa = NULL;
+    TRY(enter_named(request, &tsa));
+    return answer_chain(request, tsa);
 }
 
 const struct route tsa_routes[TSA_ROUTE_COUNT] = {
@@ -56,7 +156,121 @@ const struct route tsa_routes[TSA_ROUTE_COUNT] = {
         .bulkhead = BULKHEAD_PROTOCOL,
         .success_status = 200,
         .handler = chain,
-        .doc = "The certificates of the time-stamping unit, leaf first, as PEM. Pin the last one as root.",
+        .doc = "Certificates as PEM: of the time-stamping unit in place first, then of former ones that still verify, "
+               "roots last. Pin the last one as root.",
+    },
+    {
+        .name = "tsa.tenant.timestamp",
+        .method = ROUTE_POST,
+        .path = "/tsa/{tenant}",
+        .permission = PERMISSION_PUBLIC,
+        .flags = ROUTE_RAW_BODY | ROUTE_PLAIN_TOO,
+        .bulkhead = BULKHEAD_PROTOCOL,
+        .body_max = TSA_REQUEST_MAX,
+        .content_type = "application/timestamp-query",
+        .success_status = 200,
+        .handler = timestamp_named,
+        .doc = "RFC 3161 time stamp by the authority of a further tenant (protocols.tsa.tenants_file), within that "
+               "tenant's limits: 429 or 503 with Retry-After beyond them. 404 where there is none for the caller.",
+    },
+    {
+        .name = "tsa.tenant.chain",
+        .method = ROUTE_GET,
+        .path = "/tsa/{tenant}/chain.pem",
+        .permission = PERMISSION_PUBLIC,
+        .flags = ROUTE_PLAIN_TOO,
+        .bulkhead = BULKHEAD_PROTOCOL,
+        .success_status = 200,
+        .handler = chain_named,
+        .doc = "As /tsa/chain.pem, of a further tenant's authority.",
+    },
+    {
+        .name = "protocols.tsa.units.list",
+        .method = ROUTE_GET,
+        .path = UNITS_PATH,
+        .permission = PERMISSION_CERTS_READ,
+        .bulkhead = BULKHEAD_API,
+        .answer = units_answer,
+        .answer_count = COUNT_OF(units_answer),
+        .success_status = 200,
+        .handler = route_units_list,
+        .doc = "The time-stamping units of the caller's tenant, in the order of their making.",
+    },
+    {
+        .name = "protocols.tsa.units.prepare",
+        .method = ROUTE_POST,
+        .path = UNITS_PATH,
+        .permission = PERMISSION_KEYS_ADMIN,
+        .flags = ROUTE_MUTATION,
+        .bulkhead = BULKHEAD_API,
+        .answer = unit_answer,
+        .answer_count = COUNT_OF(unit_answer),
+        .success_status = 201,
+        .handler = route_unit_prepare,
+        .doc = "Makes the next unit: a key, and a certificate where the appliance's root issues it. One may wait. "
+               "No body.",
+    },
+    {
+        .name = "protocols.tsa.units.csr",
+        .method = ROUTE_POST,
+        .path = UNITS_PATH "/{id}/csr",
+        .permission = PERMISSION_KEYS_ADMIN,
+        .flags = ROUTE_MUTATION,
+        .bulkhead = BULKHEAD_API,
+        .body = unit_csr_body,
+        .body_count = COUNT_OF(unit_csr_body),
+        .body_size = sizeof(struct unit_csr_request),
+        .answer = unit_csr_answer,
+        .answer_count = COUNT_OF(unit_csr_answer),
+        .success_status = 200,
+        .handler = route_unit_csr,
+        .doc = "A certificate request by a unit that waits, for an authority elsewhere.",
+    },
+    {
+        .name = "protocols.tsa.units.certify",
+        .method = ROUTE_POST,
+        .path = UNITS_PATH "/{id}/certificates",
+        .permission = PERMISSION_KEYS_ADMIN,
+        .flags = ROUTE_MUTATION,
+        .bulkhead = BULKHEAD_API,
+        .body = unit_chain_body,
+        .body_count = COUNT_OF(unit_chain_body),
+        .body_size = sizeof(struct unit_chain_request),
+        .answer = unit_answer,
+        .answer_count = COUNT_OF(unit_answer),
+        .success_status = 200,
+        .handler = route_unit_certify,
+        .doc = "Gives a unit that waits its certificate, with the whole chain up to the root.",
+    },
+    {
+        .name = "protocols.tsa.units.activate",
+        .method = ROUTE_POST,
+        .path = UNITS_PATH "/{id}/activate",
+        .permission = PERMISSION_KEYS_ADMIN,
+        .flags = ROUTE_MUTATION,
+        .bulkhead = BULKHEAD_API,
+        .answer = unit_answer,
+        .answer_count = COUNT_OF(unit_answer),
+        .success_status = 200,
+        .handler = route_unit_activate,
+        .doc = "The certified unit that waits takes over from the active one. Requests under way are finished by the "
+               "unit that they began with. No body.",
+    },
+    {
+        .name = "protocols.tsa.units.retire",
+        .method = ROUTE_POST,
+        .path = UNITS_PATH "/{id}/retire",
+        .permission = PERMISSION_KEYS_ADMIN,
+        .flags = ROUTE_MUTATION,
+        .bulkhead = BULKHEAD_API,
+        .body = unit_retire_body,
+        .body_count = COUNT_OF(unit_retire_body),
+        .body_size = sizeof(struct unit_retire_request),
+        .answer = unit_answer,
+        .answer_count = COUNT_OF(unit_answer),
+        .success_status = 200,
+        .handler = route_unit_retire,
+        .doc = "Ends a unit: its key leaves the token for ever, its certificate stays for verification.",
     },
     {
         .name = "protocols.tsa.qualify",

@@ -4,7 +4,7 @@
 
 #include "api/feature.h"
 
-#define TSA_ROUTE_COUNT 3
+#define TSA_ROUTE_COUNT 11
 extern const struct route tsa_routes[TSA_ROUTE_COUNT];
 
 /* qualify_route.c */

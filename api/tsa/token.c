@@ -128,7 +128,7 @@ static void write_signed_data(struct der_writer *writer, const struct tsa_unit *
     write_signer_info(writer, unit, members, signature);
     der_wrap(writer, DER_SET, 0);
     if (certificate) { /* RFC 3161 2.4.1: the signer's certificate when asked for; the root is the reader's to know */
-        der_write_element(writer, DER_CONTEXT_CONSTRUCTED(0), buf_span(&unit->leaf));
+        der_write_element(writer, DER_CONTEXT_CONSTRUCTED(0), buf_span(&unit->certificates));
     }
     size_t mark = der_mark(writer);
     der_write_element(writer, DER_OCTET_STRING, tst_info);

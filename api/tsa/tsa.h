@@ -1,6 +1,7 @@
 /*
- * The time-stamping authority (RFC 3161, RFC 5816) of one tenant: POST /tsa and its certificate chain. The key is in
- * the token; every token that leaves has its event in the log first. verify.h is its offline half.
+ * The time-stamping authorities (RFC 3161, RFC 5816): POST /tsa of one tenant, POST /tsa/{tenant} of further ones, and
+ * their certificate chains. Keys are in the token; every time stamp that leaves has its event in the log first.
+ * verify.h is the offline half.
  */
 #ifndef API_TSA_TSA_H
 #define API_TSA_TSA_H
@@ -12,11 +13,12 @@ extern const struct feature tsa_feature;
 
 struct services;
 
-/* The certificates of every unit that stamped here, the newest first, DER, in op's arena; none where there never was an
- * authority. Whoever's operation it is: time stamps are for everybody. A root without leaf stands for units' former
- * certificates, which are in the log alone. */
+/* The certificates of every unit that stamped here, the newest first, DER, in op's arena: of the operation's own
+ * tenant, then of the tenant of /tsa, whose time stamps are for everybody. None where there never was an authority. */
 struct tsa_chain {
     struct span leaf, root;
+    const struct span *chain; /* whole: leaf first, root last */
+    size_t chain_count;
 };
 struct fault tsa_history(struct op *op, struct services *services, struct tsa_chain **ret_chains, size_t *ret_count);
 

@@ -7,9 +7,11 @@
 #include <openssl/x509v3.h>
 
 #define CERTIFICATE_MAX 8192
+#define CHAIN_BYTES_MAX 32768
 #define ATTRIBUTE_MAX   2048
 
 DEFINE_FREEP(ASN1_TIME, ASN1_TIME_free)
+DEFINE_FREEP(PKEY_USAGE_PERIOD, PKEY_USAGE_PERIOD_free)
 
 void tsa_unit_free(struct tsa_unit *unit)
 {
@@ -19,6 +21,8 @@ void tsa_unit_free(struct tsa_unit *unit)
     EVP_PKEY_free(unit->key);
     buf_free(&unit->leaf);
     buf_free(&unit->root);
+    buf_free(&unit->issuer);
+    buf_free(&unit->certificates);
     buf_free(&unit->sid);
     buf_free(&unit->certificate_attribute);
     buf_free(&unit->accuracy);
@@ -60,6 +64,32 @@ static struct fault read_time(const ASN1_TIME *time, utc_us *ret_time)
     REQUIRE(epoch != NULL && ASN1_TIME_diff(&days, &seconds, epoch, time) == 1, CRYPTO);
     *ret_time = ((int64_t)days * 86400 + seconds) * US_PER_S;
     return OK;
+}
+
+/* The privateKeyUsagePeriod's end, where the certificate has one: the key stamps no longer. */
+static struct fault read_usage_end(X509 *leaf, utc_us *ret_end)
+{
+    CLEANUP(PKEY_USAGE_PERIOD_freep)
+    PKEY_USAGE_PERIOD *period = X509_get_ext_d2i(leaf, NID_private_key_usage_period, NULL, NULL);
+    return period != NULL && period->notAfter != NULL ? read_time(period->notAfter, ret_end) : OK;
+}
+
+static struct fault times_of(X509 *leaf, struct tsa_times *ret_times)
+{
+    struct tsa_times times = { 0 };
+    TRY(read_time(X509_get0_notBefore(leaf), &times.not_before));
+    TRY(read_time(X509_get0_notAfter(leaf), &times.not_after));
+    times.usage_end = times.not_after;
+    TRY(read_usage_end(leaf, &times.usage_end));
+    *ret_times = times;
+    return OK;
+}
+
+struct fault tsa_certificate_times(struct op *op, struct span der, struct tsa_times *ret_times)
+{
+    CLEANUP(X509_freep) X509 *certificate = NULL;
+    TRY(decode(op, der, &certificate));
+    return times_of(certificate, ret_times);
 }
 
 struct names {
@@ -146,19 +176,45 @@ static struct fault check_leaf(struct op *op, const struct tsa_unit *unit, X509 
     return OK;
 }
 
-static struct fault fill(struct op *op, struct span spki, const struct span chain[2], int64_t accuracy_ms,
+static int by_encoding(const void *a, const void *b)
+{
+    const struct span *one = a, *other = b;
+    size_t least = one->len < other->len ? one->len : other->len;
+    int order = memcmp(one->at, other->at, least);
+    return order != 0 ? order : (one->len > other->len) - (one->len < other->len);
+}
+
+/* What goes into a token: all but the root, which is the reader's to know; in the order of a DER SET OF. */
+static struct fault keep_certificates(struct tsa_unit *unit, const struct span *chain, size_t count)
+{
+    struct span sorted[TSA_CHAIN_MAX];
+    memcpy(sorted, chain, (count - 1) * sizeof(*chain));
+    qsort(sorted, count - 1, sizeof(*sorted), by_encoding);
+    unit->certificates = (struct buf)BUF_INIT(CHAIN_BYTES_MAX);
+    for (size_t i = 0; i + 1 < count; i++) {
+        TRY(buf_put(&unit->certificates, sorted[i]));
+    }
+    return OK;
+}
+
+static struct fault fill(struct op *op, struct span spki, const struct span *chain, size_t count, int64_t accuracy_ms,
                          struct tsa_unit *unit)
 {
     unit->hash = &tst_hashes[unit->algorithm == KEY_ALGORITHM_EC_P384 ? TST_SHA384 : TST_SHA256];
     TRY(svc_pkey_new(crypto_context(), &unit->ref, spki, &unit->key));
     TRY(keep(&unit->leaf, CERTIFICATE_MAX, chain[0]));
-    TRY(keep(&unit->root, CERTIFICATE_MAX, chain[1]));
+    TRY(keep(&unit->issuer, CERTIFICATE_MAX, chain[1]));
+    TRY(keep(&unit->root, CERTIFICATE_MAX, chain[count - 1]));
+    TRY(keep_certificates(unit, chain, count));
 
     CLEANUP(X509_freep) X509 *leaf = NULL;
+    struct tsa_times times;
     TRY(decode(op, chain[0], &leaf));
     TRY(check_leaf(op, unit, leaf));
-    TRY(read_time(X509_get0_notBefore(leaf), &unit->not_before));
-    TRY(read_time(X509_get0_notAfter(leaf), &unit->not_after));
+    TRY(times_of(leaf, &times));
+    unit->not_before = times.not_before;
+    unit->not_after = times.not_after;
+    unit->usage_end = times.usage_end;
 
     CLEANUP(names_clear) struct names names = { 0 };
     TRY(names_of(leaf, &names));
@@ -167,14 +223,21 @@ static struct fault fill(struct op *op, struct span spki, const struct span chai
     return write_accuracy(unit, accuracy_ms);
 }
 
-struct fault tsa_unit_new(struct op *op, const struct key_ref *ref, enum key_algorithm algorithm, struct span spki,
-                          const struct span chain[2], int64_t accuracy_ms, struct tsa_unit **ret_unit)
+struct fault tsa_unit_of_chain(struct op *op, const struct key_ref *ref, enum key_algorithm algorithm, struct span spki,
+                               const struct span *chain, size_t count, int64_t accuracy_ms, struct tsa_unit **ret_unit)
 {
     CLEANUP(tsa_unit_freep) struct tsa_unit *made = NULL;
+    REQUIRE(count >= 2 && count <= TSA_CHAIN_MAX, BAD_ARGUMENT);
     TRY(mem_new(1, sizeof(*made), &made));
     made->ref = *ref;
     made->algorithm = algorithm;
-    TRY(fill(op, spki, chain, accuracy_ms, made));
+    TRY(fill(op, spki, chain, count, accuracy_ms, made));
     *ret_unit = TAKE(made);
     return OK;
+}
+
+struct fault tsa_unit_new(struct op *op, const struct key_ref *ref, enum key_algorithm algorithm, struct span spki,
+                          const struct span chain[2], int64_t accuracy_ms, struct tsa_unit **ret_unit)
+{
+    return tsa_unit_of_chain(op, ref, algorithm, spki, chain, 2, accuracy_ms, ret_unit);
 }

@@ -143,6 +143,8 @@ static void check_fulcio(struct load *load, const struct config *config)
 
 static void check_codesign(struct load *load, const struct config *config)
 {
+    check_file(load, "token.tokens_file", config->tokens_file);
+    check_file(load, "token.public_keys_dir", config->token_public_keys);
     check_file(load, "code_signing.keyless.attestors_file", config->attestors_file);
     check_file(load, "code_signing.keyless.fulcio_ca_file", config->fulcio_ca);
     check_file(load, "code_signing.keyless.fulcio_root_file", config->fulcio_root);

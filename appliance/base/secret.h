@@ -29,8 +29,8 @@ void secret_forked(void);
 
 /* PR_SET_DUMPABLE 0, RLIMIT_CORE 0: called first thing by every program that sees a secret. */
 void process_undumpable(void);
-/* Keeps whatever the process has in memory, now and later, from being swapped out (each page from its first use). False:
- * it may not lock that much, and then only the secrets' arena is; later allocations do not suffer from it. */
+/* Keeps whatever the process has in memory, now and later, from being swapped out (each page from its first use).
+ * False: it may not lock that much, and then only the secrets' arena is; later allocations do not suffer from it. */
 bool process_lock_memory(void);
 
 #endif

@@ -178,7 +178,7 @@ struct fault journal_enter(struct op *op, struct journal *journal, const struct 
                            bool *ret_replayed)
 {
     CLEANUP(journal_leave) struct journal_entry entry = { .request = *request };
-    struct places places;
+    struct places places = { .count = 0 };
     bool found = false;
     TRY(id_bytes(op_id, entry.op_id));
     journal_lock(journal);

@@ -78,6 +78,7 @@ static struct fault first_mark(struct opening *opening)
     if (!opening->journal->marked) {
         trouble = journal_mark(opening->journal);
     }
+    REQUIRE(trouble.kind != TROUBLE_MEMORY, NO_MEMORY);
     bool goes_on = trouble.kind == TROUBLE_NONE || trouble.kind == TROUBLE_FILES ||
                    (trouble.kind == TROUBLE_WRITE && journal_lacks_space(trouble));
     errno = trouble.error;

@@ -130,16 +130,28 @@ static struct fault own_folder(const char *path, struct buf *why)
     return OK;
 }
 
-/* Only a socket is removed: a path that was mistyped costs nobody a file. */
-static struct fault remove_stale(const char *path, struct buf *why)
+/* A socket at which somebody listens is another signer's: its door is not taken away. */
+static bool is_live(const struct sockaddr_un *address)
 {
+    CLEANUP(fd_closep) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    return fd >= 0 && (connect(fd, (const struct sockaddr *)address, sizeof(*address)) == 0 || errno == EAGAIN);
+}
+
+/* Only a socket is removed: a path that was mistyped costs nobody a file. */
+static struct fault remove_stale(const struct sockaddr_un *address, struct buf *why)
+{
+    const char *path = address->sun_path;
     struct stat status;
     if (lstat(path, &status) != 0) {
         return errno == ENOENT ? OK : refuse(why, "cannot look at", path);
     }
-    errno = EEXIST;
     if (!S_ISSOCK(status.st_mode)) {
+        errno = EEXIST;
         return refuse(why, "there is something else than a socket at", path);
+    }
+    if (is_live(address)) {
+        errno = EADDRINUSE;
+        return refuse(why, "another signer listens at", path);
     }
     return unlink(path) == 0 ? OK : refuse(why, "cannot remove", path);
 }
@@ -153,7 +165,7 @@ static struct fault bind_unix(const char *path, struct buf *why, struct listener
     }
     memcpy(address.sun_path, path, strlen(path) + 1);
     TRY(own_folder(path, why));
-    TRY(remove_stale(path, why));
+    TRY(remove_stale(&address, why));
     CLEANUP(fd_closep) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) {
         return refuse(why, "cannot make a socket for", path);

@@ -5,11 +5,11 @@
  * signer's own, writing below the journal and the token only. Applied before any thread exists, because it binds the
  * calling thread and those that it makes later.
  * Calls (seccomp, required): an allow-list for all threads. What is not on it fails with EPERM; what only an intruder
- * would try (execve, ptrace, module loading ...) ends the process. No socket is made, no process is made, and memory
- * does not become executable.
+ * would try (execve, ptrace, module loading ...) ends the process. No socket is made, no process or thread is made,
+ * and memory does not become executable.
  *
- * Modules of other makers bring libraries that need more; profile MODULE lets them make sockets (local and IP), map
- * code that is not writable, and read everywhere, and write below /dev /run /tmp /var.
+ * Modules of other makers bring libraries that need more; profile MODULE lets them make threads and sockets (local
+ * and IP), map code that is not writable, and read everywhere, and write below /dev /run /tmp /var.
  */
 #ifndef SIGNER_BROKER_SANDBOX_H
 #define SIGNER_BROKER_SANDBOX_H

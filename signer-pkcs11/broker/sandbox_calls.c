@@ -65,7 +65,7 @@ static const int allowed[] = {
     SCMP_SYS(mlock),
     SCMP_SYS(mlock2),
     SCMP_SYS(membarrier),
-    /* threads and signals */
+    /* threads, which are all made before, and signals */
     SCMP_SYS(futex),
     SCMP_SYS(set_robust_list),
     SCMP_SYS(rseq),
@@ -212,7 +212,7 @@ static int add_when(scmp_filter_ctx filter, int call, unsigned argument, uint64_
 #define WHOLE UINT64_MAX
 #define LOW   ((uint64_t)UINT32_MAX) /* of a 32-bit argument; the kernel does not look at the rest */
 
-/* A thread as the C library makes one: with everything of this process, and nothing of its own. */
+/* A thread of a module's, as the C library makes one: with everything of this process, and nothing of its own. */
 #define THREAD_FLAGS ((uint64_t)(CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD))
 #define FOREIGN_FLAGS                                                                                        \
     ((uint64_t)(CLONE_PTRACE | CLONE_VFORK | CLONE_UNTRACED | CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | \
@@ -235,9 +235,8 @@ static int add_values(scmp_filter_ctx filter, int call, unsigned argument, const
 /* Calls that are fine with some arguments only. */
 static int add_conditional(scmp_filter_ctx filter, enum sandbox_profile profile)
 {
-    int rc = add_when(filter, SCMP_SYS(clone), 0, THREAD_FLAGS | FOREIGN_FLAGS, THREAD_FLAGS);
     /* Its flags are in memory where no filter sees them; the C library falls back to clone. */
-    rc = rc != 0 ? rc : seccomp_rule_add_array(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0, NULL);
+    int rc = seccomp_rule_add_array(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0, NULL);
     rc = rc != 0 ? rc : add_values(filter, SCMP_SYS(prctl), 0, prctl_options, COUNT_OF(prctl_options));
     rc = rc != 0 ? rc : add_when(filter, SCMP_SYS(prlimit64), 2, WHOLE, 0);             /* asking, not setting */
     rc = rc != 0 ? rc : add_when(filter, SCMP_SYS(tgkill), 0, LOW, (uint64_t)getpid()); /* abort() */
@@ -246,6 +245,7 @@ static int add_conditional(scmp_filter_ctx filter, enum sandbox_profile profile)
         rc = rc != 0 ? rc : add_when(filter, SCMP_SYS(mmap), 2, PROT_EXEC, 0);
         rc = rc != 0 ? rc : add_when(filter, SCMP_SYS(mprotect), 2, PROT_EXEC, 0);
     } else {
+        rc = rc != 0 ? rc : add_when(filter, SCMP_SYS(clone), 0, THREAD_FLAGS | FOREIGN_FLAGS, THREAD_FLAGS);
         rc = rc != 0 ? rc : add_values(filter, SCMP_SYS(socket), 0, families_module, COUNT_OF(families_module));
         rc = rc != 0 ? rc : add_when(filter, SCMP_SYS(socketpair), 0, LOW, AF_UNIX);
     }

@@ -72,8 +72,8 @@ static struct fault look_at_token(struct broker *broker, size_t i)
                   LOG_INT("recoveries", status.recoveries));
     }
     if (status.restart_advised) {
-        log_write(ERROR, "token_stuck", LOG_TEXT("token", status.label), LOG_INT("inside_ms", status.oldest_call_ms),
-                  LOG_INT("set_aside", status.set_aside));
+        log_write(ERROR, "token_stuck", LOG_TEXT("token", status.label), LOG_TEXT("cause", status.cause),
+                  LOG_INT("inside_ms", status.oldest_call_ms), LOG_INT("set_aside", status.set_aside));
         return FAULT(TOKEN_UNAVAILABLE);
     }
     return OK;

@@ -7,7 +7,9 @@
 #include "signer-pkcs11/broker/broker.h"
 #include "signer-pkcs11/broker/post.h"
 #include "signer-pkcs11/broker/sandbox.h"
+#include "signer-pkcs11/token/places.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/signalfd.h>
@@ -16,6 +18,8 @@
 #define SOFTHSM_MODULE "/usr/lib/softhsm/libsofthsm2.so"
 #define PATH_SIZE      4096
 #define DRAIN_NS       (5 * NS_PER_S)
+#define AWAIT_NS       (75 * NS_PER_S) /* longer than what svc-appliance calls stable: its pauses start over then */
+#define AWAIT_MS       1000
 
 enum exit_code { EXIT_STOPPED = 0, EXIT_FAILED = 1, EXIT_REFUSED = 2, EXIT_SELF_TEST = 3 };
 
@@ -26,8 +30,8 @@ struct signer {
     struct sealed_keys *sealed;
     struct tokens *tokens;
     struct broker *broker;
-    struct buf why; /* one line about what failed */
-    char module[PATH_SIZE], module_folder[PATH_SIZE], token_folder[PATH_SIZE], softhsm_conf[PATH_SIZE];
+    struct buf why;             /* one line about what failed */
+    struct token_places places; /* of the modules */
     char socket_folder[PATH_SIZE], fips_folder[PATH_SIZE];
     char tls_folders[3][PATH_SIZE]; /* of certificate, key and authorities, which are read again when they change */
     enum sandbox_profile profile;
@@ -66,57 +70,15 @@ static void folder_of(const char *path, char out[PATH_SIZE])
     }
 }
 
-/* The value of `directories.tokendir` in SoftHSM's own configuration; "" when there is none. */
-static void read_tokendir(const char *conf, char out[PATH_SIZE])
-{
-    static const char key[] = "directories.tokendir";
-    CLEANUP(buf_free) struct buf text = BUF_INIT(65536);
-    const char *line = NULL;
-    out[0] = 0;
-    if (FAULTED(file_read(conf, &text)) || FAULTED(buf_cstr(&text, &line))) {
-        return;
-    }
-    for (; line != NULL && *line != 0; line = strchr(line, '\n')) {
-        line += strspn(line, " \t\n");
-        if (strncmp(line, key, sizeof(key) - 1) != 0) {
-            continue;
-        }
-        const char *value = line + sizeof(key) - 1;
-        value += strspn(value, " \t=");
-        (void)snprintf(out, PATH_SIZE, "%.*s", (int)strcspn(value, " \t\r\n#"), value);
-    }
-}
-
-static bool ends_with(const char *text, const char *end)
-{
-    size_t len = strlen(text), end_len = strlen(end);
-    return len >= end_len && strcmp(text + len - end_len, end) == 0;
-}
-
-/* Which module, which sandbox goes with it, and which folders it may write. */
+/* Which folders are ours to look at. */
 static struct fault find_places(struct signer *signer)
 {
     const struct config *config = signer->config;
-    bool embedded = config->token_module[0] == 0;
-    REQUIRE(join(signer->module, embedded ? SOFTHSM_MODULE : config->token_module, ""), TOO_LARGE);
     REQUIRE(join(signer->fips_folder, config->data_dir, "/fips"), TOO_LARGE);
-    folder_of(signer->module, signer->module_folder);
     folder_of(config->signer_socket, signer->socket_folder);
     folder_of(config->signer_tls_certificate, signer->tls_folders[0]);
     folder_of(config->signer_tls_key, signer->tls_folders[1]);
     folder_of(config->signer_tls_ca, signer->tls_folders[2]);
-    signer->profile = ends_with(signer->module, "/libsofthsm2.so") ? SANDBOX_SOFTHSM : SANDBOX_MODULE;
-    if (signer->profile != SANDBOX_SOFTHSM) {
-        return OK;
-    }
-    const char *conf = getenv("SOFTHSM2_CONF");
-    if (conf == NULL && embedded) {
-        REQUIRE(join(signer->softhsm_conf, config->data_dir, "/softhsm/softhsm2.conf"), TOO_LARGE);
-        REQUIRE(setenv("SOFTHSM2_CONF", signer->softhsm_conf, 1) == 0, NO_MEMORY);
-    } else {
-        REQUIRE(join(signer->softhsm_conf, conf != NULL ? conf : "/etc/softhsm/softhsm2.conf", ""), TOO_LARGE);
-    }
-    read_tokendir(signer->softhsm_conf, signer->token_folder);
     return OK;
 }
 
@@ -140,6 +102,12 @@ static enum exit_code load_config(struct signer *signer, const char *path)
     if (FAULTED(fault)) {
         return give_up(signer, "pin_refused", fault, EXIT_REFUSED);
     }
+    fault = token_places_find(signer->settings, &signer->places);
+    if (FAULTED(fault)) {
+        IGNORE(buf_text(&signer->why, "the tokens have too many folders"));
+        return give_up(signer, "configuration_refused", fault, EXIT_REFUSED);
+    }
+    signer->profile = signer->places.softhsm_only ? SANDBOX_SOFTHSM : SANDBOX_MODULE;
     return EXIT_STOPPED;
 }
 
@@ -151,16 +119,14 @@ static struct sandbox_files folders_needed(const struct signer *signer)
     struct sandbox_files files = {
         .profile = signer->profile,
         .journal = signer->config->signer_journal,
-        .token = signer->token_folder[0] != 0 ? signer->token_folder : NULL,
         .socket = listeners_handed(&signer->listeners) ? NULL : signer->socket_folder,
-        .read = { signer->fips_folder, signer->module_folder },
+        .read = { signer->fips_folder },
+        .more_read = signer->places.read,
+        .more_write = signer->places.write,
     };
-    size_t count = 2;
+    size_t count = 1;
     for (size_t i = 0; signer->listeners.tls != NULL && i < COUNT_OF(signer->tls_folders); i++) {
         files.read[count++] = signer->tls_folders[i];
-    }
-    if (signer->softhsm_conf[0] != 0) {
-        files.read[count] = signer->softhsm_conf;
     }
     return files;
 }
@@ -209,6 +175,9 @@ static enum exit_code test_token(struct signer *signer, struct token *token)
 {
     CLEANUP(buf_free) struct buf tested = BUF_INIT(256);
     struct fault fault = post_run(token, &signer->why, &tested);
+    if (fault.code == FAULT_TOKEN_UNAVAILABLE) { /* went away meanwhile: that says nothing about its cryptography */
+        return give_up(signer, "token_refused", fault, EXIT_FAILED);
+    }
     if (FAULTED(fault)) {
         return give_up(signer, "self_test_refused", fault, EXIT_SELF_TEST);
     }
@@ -221,9 +190,37 @@ static enum exit_code test_token(struct signer *signer, struct token *token)
     return EXIT_STOPPED;
 }
 
+static bool tokens_known(const struct tokens_settings *settings)
+{
+    bool known = true;
+    for (size_t i = 0; i < settings->count; i++) {
+        known = known && token_known(&settings->at[i]);
+    }
+    return known;
+}
+
+/* A token that was found before is away, not misconfigured: signing shall go on when it is back, not when a
+ * supervisor's pauses, which grow, allow it. */
+static struct fault await_tokens(struct signer *signer)
+{
+    struct pollfd stop = { .fd = signer->signals, .events = POLLIN };
+    mono_ns until = clock_mono() + AWAIT_NS;
+    struct fault fault = tokens_open(signer->settings, &signer->why, &signer->tokens);
+    if (fault.code == FAULT_TOKEN_UNAVAILABLE && tokens_known(signer->settings)) {
+        const char *detail = "";
+        IGNORE(buf_cstr(&signer->why, &detail));
+        log_write(WARN, "token_awaited", LOG_TEXT("detail", detail));
+        while (fault.code == FAULT_TOKEN_UNAVAILABLE && clock_mono() < until && poll(&stop, 1, AWAIT_MS) == 0) {
+            buf_clear(&signer->why);
+            fault = tokens_open(signer->settings, &signer->why, &signer->tokens);
+        }
+    }
+    return fault;
+}
+
 static enum exit_code open_tokens(struct signer *signer)
 {
-    struct fault fault = tokens_open(signer->settings, &signer->why, &signer->tokens);
+    struct fault fault = await_tokens(signer);
     if (FAULTED(fault)) {
         return give_up(signer, "token_refused", fault, EXIT_FAILED);
     }
@@ -351,6 +348,8 @@ int signer_run(const char *config_path)
     }
     if (code == EXIT_STOPPED) {
         code = stop(&signer, broker_serve(signer.broker, signer.signals));
+    } else if (signer.config != NULL) {
+        listeners_close(&signer.listeners, signer.config); /* nobody will ever answer at that door */
     }
     return (int)code; /* what is left open ends with the process, see main() */
 }

@@ -8,14 +8,18 @@ struct search {
     struct doctor *doctor;
     const struct cure *cures;
     size_t count;
-    attempt_fn work;
+    attempt_fn work, undo;
     void *arg;
 };
 
 static bool works(struct search *search, const struct token_quirks *quirks)
 {
     search->doctor->settings.quirks = *quirks;
-    return !FAULTED(attempt(search->doctor, search->work, search->arg, NULL));
+    bool good = !FAULTED(attempt(search->doctor, search->work, search->arg, NULL));
+    if (good && search->undo != NULL) {
+        IGNORE(attempt(search->doctor, search->undo, search->arg, NULL)); /* under the settings that made it */
+    }
+    return good;
 }
 
 static bool pin_refused(const struct doctor *doctor)
@@ -57,7 +61,9 @@ static bool try_many(struct search *search, const struct token_quirks *base, uns
 {
     unsigned together = 0, chosen = 0;
     for (size_t i = 0; i < search->count; i++) {
-        *(search->cures[i].group == 0 ? &together : &chosen) |= 1u << i;
+        if (search->cures[i].group != CURE_ALONE) {
+            *(search->cures[i].group == 0 ? &together : &chosen) |= 1u << i;
+        }
     }
     for (unsigned pick = 0;; pick = (pick - chosen) & chosen) { /* every subset of `chosen` */
         if (try_mask(search, base, together | pick)) {
@@ -88,23 +94,30 @@ static bool find(struct search *search, const struct token_quirks *base, unsigne
         }
     }
     *ret_mask = mask;
-    return try_mask(search, base, mask); /* leaves the last settings that worked in force */
+    return true;
 }
 
-bool cure_step(struct doctor *doctor, const char *step, const struct cure *cures, size_t count, attempt_fn work,
-               void *arg)
+/* With the settings that were found, and this time for good. */
+static bool settle(struct search *search, const struct token_quirks *base, unsigned mask)
+{
+    search->undo = NULL;
+    return try_mask(search, base, mask);
+}
+
+bool cure_step(struct doctor *doctor, const char *step, const struct cure *cures, size_t count,
+               const struct remedy *remedy)
 {
     CLEANUP(op_freep) struct op *op = NULL;
-    struct search search = { doctor, cures, count, work, arg };
+    struct search search = { doctor, cures, count, remedy->work, remedy->undo, remedy->arg };
     const struct token_quirks base = doctor->settings.quirks;
     unsigned mask = 0;
     watch_step(doctor->watch, step);
-    struct fault fault = attempt(doctor, work, arg, &op);
+    struct fault fault = attempt(doctor, remedy->work, remedy->arg, &op);
     if (!FAULTED(fault)) {
         report_step(doctor->report, step, STEP_OK, "", "%s", "");
         return true;
     }
-    if (fault.code == FAULT_TOKEN_PIN || !find(&search, &base, &mask)) {
+    if (fault.code == FAULT_TOKEN_PIN || !find(&search, &base, &mask) || !settle(&search, &base, mask)) {
         doctor->settings.quirks = base;
         report_op(doctor->report, step, op, fault);
         return false;

@@ -97,13 +97,13 @@ static enum doctor_verdict run(const struct options *options, const struct token
 {
     struct doctor doctor = { .options = options, .settings = *settings };
     CLEANUP(report_freep) struct report *report = NULL;
-    sigset_t set, before;
-    if (FAULTED(report_new(options->json, &report)) || FAULTED(watch_new(report, &doctor.watch))) {
+    sigset_t set;
+    /* What asks us to end waits until the keys are gone; in every thread. */
+    BUG_IF(sigemptyset(&set) != 0 || sigaddset(&set, SIGINT) != 0 || sigaddset(&set, SIGTERM) != 0 ||
+           sigaddset(&set, SIGHUP) != 0 || pthread_sigmask(SIG_BLOCK, &set, NULL) != 0);
+    if (FAULTED(report_new(options->json, &report)) || FAULTED(watch_new(report, options->timeout_s, &doctor.watch))) {
         return DOCTOR_FAILED;
     }
-    /* What asks us to end waits until the keys are gone. */
-    BUG_IF(sigemptyset(&set) != 0 || sigaddset(&set, SIGINT) != 0 || sigaddset(&set, SIGTERM) != 0 ||
-           sigaddset(&set, SIGHUP) != 0 || pthread_sigmask(SIG_BLOCK, &set, &before) != 0);
     doctor.report = report;
     struct token_quirks *quirks = &doctor.settings.quirks;
     quirks->on |= options->quirks.on;
@@ -144,6 +144,8 @@ enum doctor_verdict doctor_main(int count, char *const *words)
     struct fault fault = config_load(options.config, &why, &config);
     if (!FAULTED(fault) && options.module != NULL) {
         settings = by_hand(&options, config);
+        fault = tokens_environment_check(config, &why);
+        fault = FAULTED(fault) ? fault : tokens_environment_set(config);
     } else if (!FAULTED(fault)) {
         fault = tokens_settings_read(config, SOFTHSM_MODULE, &why, &all);
         fault = FAULTED(fault) ? fault : choose(&options, all, &why, &settings);

@@ -28,7 +28,7 @@ static bool number_of(const char *text, CK_RV *ret_rv)
     }
     for (; *text != '\0'; text++) {
         char digit = (char)(*text | (*text >= 'A' && *text <= 'F' ? 0x20 : 0));
-        unsigned worth = digit >= '0' && digit <= '9' ? (unsigned)(digit - '0')
+        unsigned worth = digit >= '0' && digit <= '9'   ? (unsigned)(digit - '0')
                          : digit >= 'a' && digit <= 'f' ? (unsigned)(digit - 'a') + 10
                                                         : 16;
         if (worth >= base || __builtin_mul_overflow(value, base, &value) ||
@@ -98,8 +98,8 @@ static enum doctor_verdict print_json(const struct ckr_row *one, CK_RV rv)
         }
         jout_array_end(&json);
     }
-    bool good = !FAULTED(jout_end(&json)) && !FAULTED(buf_text(&out, "\n")) &&
-                fwrite(out.at, 1, out.len, stdout) == out.len;
+    bool good =
+        !FAULTED(jout_end(&json)) && !FAULTED(buf_text(&out, "\n")) && fwrite(out.at, 1, out.len, stdout) == out.len;
     return good ? DOCTOR_FINE : DOCTOR_FAILED;
 }
 

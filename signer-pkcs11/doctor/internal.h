@@ -9,11 +9,11 @@
 
 struct options {
     const char *config, *token, *module, *label, *serial, *pin_file, *init_args, *public_keys_dir;
-    bool explain, json, slot_set, login_set;
+    bool explain, json, quick, slot_set, login_set;
     const char *code; /* of --explain */
     uint64_t slot;
     enum token_login login;
-    unsigned threads;
+    unsigned threads, timeout_s;
     struct token_quirks quirks;
 };
 /* ---- options.c ---- */
@@ -26,14 +26,14 @@ struct doctor {
     struct report *report;
     struct token_settings settings; /* its quirks change while no operation runs */
     struct token_quirks given;
-    unsigned sessions; /* that the signer is configured for; the settings have as many as there will be threads */
+    unsigned sessions;   /* that the signer is configured for; the settings have as many as there will be threads */
     struct token *token; /* NULL = not open */
     struct watch *watch;
 };
 
 /* ---- watch.c ---- */
 /* Ends the process with the report as it is, when a step takes too long: a call into a module cannot be broken off. */
-struct fault watch_new(struct report *report, struct watch **ret_watch);
+struct fault watch_new(struct report *report, unsigned step_s, struct watch **ret_watch);
 void watch_free(struct watch *watch);
 void watch_step(struct watch *watch, const char *step); /* begins the step's time anew */
 
@@ -52,9 +52,14 @@ struct cure {
     const char *word; /* of the quirk language */
     unsigned group;   /* of one group at most one is tried; 0 = no group */
 };
+#define CURE_ALONE 99 /* this group's are tried alone only */
+struct remedy {
+    attempt_fn work, undo; /* undo: takes back what a trial of `work` made; NULL = it makes nothing */
+    void *arg;
+};
 /* Tries as it is, then with quirks, until it works; those that helped stay on. Reports the step. */
-bool cure_step(struct doctor *doctor, const char *step, const struct cure *cures, size_t count, attempt_fn work,
-               void *arg);
+bool cure_step(struct doctor *doctor, const char *step, const struct cure *cures, size_t count,
+               const struct remedy *remedy);
 
 /* ---- trial.c ---- */
 struct key_ref trial_key(const char *what); /* the same id in every run */

@@ -181,8 +181,8 @@ static void look_at_random(struct look *look, CK_SESSION_HANDLE session)
         return;
     }
     bool same = memcmp(first, second, sizeof(first)) == 0;
-    report_step(look->report, "C_GenerateRandom", same ? STEP_FAILED : STEP_OK,
-                same ? "do not use this token" : "", "%s", same ? "twice the same numbers" : "");
+    report_step(look->report, "C_GenerateRandom", same ? STEP_FAILED : STEP_OK, same ? "do not use this token" : "",
+                "%s", same ? "twice the same numbers" : "");
 }
 
 static void look_at_mechanisms(struct look *look)

@@ -1,13 +1,15 @@
 #include "signer-pkcs11/doctor/internal.h"
 
 const char doctor_usage[] =
-    "usage: svc-signer --doctor [--config FILE] [--token NAME] [--json] [--threads N]\n"
+    "usage: svc-signer --doctor [--config FILE] [--token NAME] [--json] [--quick] [--threads N]\n"
+    "                  [--timeout SECONDS]\n"
     "       svc-signer --doctor --module PATH [--slot N] [--label L] [--serial S] [--pin-file F]\n"
     "                  [--login user|none|protected] [--init-args TEXT] [--public-keys-dir FOLDER] [--quirk WORD ...]\n"
     "       svc-signer --doctor --explain [CKR_NAME | NUMBER] [--json]\n"
     "\n"
     "Examines a PKCS#11 token step by step with throw-away keys, and says which settings it needs. Without --module it is\n"
     "the configured token (of several the one of --token, else the first). The PIN is shown once; nothing is left behind.\n"
+    "--quick leaves RSA-4096 out and measures less. A step that takes longer than --timeout (150) ends the run.\n"
     "\n"
     "exit code: 0 fit, 1 something failed, 2 arguments or configuration refused\n";
 
@@ -71,6 +73,11 @@ static bool take_value(struct options *options, const char *name, const char *va
         options->threads = (unsigned)number;
         return good || complain("--threads must be 1 to 64", value);
     }
+    if (strcmp(name, "--timeout") == 0) {
+        bool good = read_number(value, 3600, &number) && number > 0;
+        options->timeout_s = (unsigned)number;
+        return good || complain("--timeout must be 1 to 3600 seconds", value);
+    }
     if (strcmp(name, "--login") == 0) {
         options->login_set = true;
         return !FAULTED(token_login_parse(span_text(value), &options->login)) ||
@@ -81,8 +88,9 @@ static bool take_value(struct options *options, const char *name, const char *va
 
 static bool check(const struct options *options)
 {
-    bool by_hand = options->label != NULL || options->serial != NULL || options->slot_set || options->pin_file != NULL ||
-                   options->init_args != NULL || options->login_set || options->public_keys_dir != NULL;
+    bool by_hand = options->label != NULL || options->serial != NULL || options->slot_set ||
+                   options->pin_file != NULL || options->init_args != NULL || options->login_set ||
+                   options->public_keys_dir != NULL;
     if (options->module == NULL && by_hand) {
         return complain("--label, --serial, --slot, --pin-file, --login, --init-args and --public-keys-dir go with "
                         "--module",
@@ -99,10 +107,12 @@ static bool check(const struct options *options)
 
 bool options_read(int count, char *const *words, struct options *ret_options)
 {
-    struct options options = { .threads = 8 };
+    struct options options = { .threads = 8, .timeout_s = 150 };
     for (int i = 0; i < count; i++) {
         if (strcmp(words[i], "--json") == 0) {
             options.json = true;
+        } else if (strcmp(words[i], "--quick") == 0) {
+            options.quick = true;
         } else if (strcmp(words[i], "--explain") == 0) {
             options.explain = true;
             if (i + 1 < count && words[i + 1][0] != '-') {

@@ -31,14 +31,12 @@ struct report {
     char given[512], needed[512]; /* words of quirks */
 };
 
-static const char *const result_texts[] = { [STEP_OK] = "ok",
-                                            [STEP_NOTE] = "note",
-                                            [STEP_FAILED] = "FAILED",
-                                            [STEP_SKIPPED] = "skipped" };
-static const char *const result_json[] = { [STEP_OK] = "ok",
-                                           [STEP_NOTE] = "note",
-                                           [STEP_FAILED] = "failed",
-                                           [STEP_SKIPPED] = "skipped" };
+static const char *const result_texts[] = {
+    [STEP_OK] = "ok", [STEP_NOTE] = "note", [STEP_FAILED] = "FAILED", [STEP_SKIPPED] = "skipped"
+};
+static const char *const result_json[] = {
+    [STEP_OK] = "ok", [STEP_NOTE] = "note", [STEP_FAILED] = "failed", [STEP_SKIPPED] = "skipped"
+};
 
 struct fault report_new(bool json, struct report **ret_report)
 {
@@ -69,7 +67,8 @@ static void plain(char *text)
 static void print_step(const struct step *step)
 {
     bool more = step->detail[0] != '\0';
-    (void)printf("%-8s %-*s%s%s\n", result_texts[step->result], more ? 30 : 0, step->name, more ? " " : "", step->detail);
+    (void)printf("%-8s %-*s%s%s\n", result_texts[step->result], more ? 30 : 0, step->name, more ? " " : "",
+                 step->detail);
     if (step->refusal[0] != '\0') {
         (void)printf("%-8s %-30s   %s\n", "", "", step->refusal);
     }
@@ -206,8 +205,8 @@ static void print_end(const struct report *report)
         if (i == 0) {
             (void)printf("\n%-30s %8s %10s %10s %10s\n", "operation", "count", "p50 us", "p99 us", "worst us");
         }
-        (void)printf("%-30s %8zu %10lld %10lld %10lld\n", times->operation, times->count,
-                     (long long)times->p50 / 1000, (long long)times->p99 / 1000, (long long)times->worst / 1000);
+        (void)printf("%-30s %8zu %10lld %10lld %10lld\n", times->operation, times->count, (long long)times->p50 / 1000,
+                     (long long)times->p99 / 1000, (long long)times->worst / 1000);
     }
     if (strcmp(report->given, report->needed) != 0) {
         (void)printf("\nThe token needs these settings:\n\ntoken:\n  quirks: [%s]\n", report->needed);

@@ -1,6 +1,6 @@
 /*
- * What a run found. A step is one line of the table; the text form prints each as it ends, the JSON form all at the end.
- * Thread-safe, because a watcher ends the report of a module that hangs.
+ * What a run found. A step is one line of the table; the text form prints each as it ends, the JSON form all at the
+ * end. Thread-safe, because a watcher ends the report of a module that hangs.
  */
 #ifndef SIGNER_DOCTOR_REPORT_H
 #define SIGNER_DOCTOR_REPORT_H

@@ -1,10 +1,12 @@
-/* A throw-away key of each algorithm: made, found, shown, used under each scheme, checked outside the token, destroyed. */
+/* A throw-away key of each algorithm: made, found, shown, used under each scheme, checked outside the token, destroyed.
+ */
 #include "signer-pkcs11/doctor/internal.h"
 
 #include <signal.h>
 
-#define SAMPLES_MAX 200
-#define SAMPLING_NS (2 * NS_PER_S)
+#define SAMPLES_MAX   200
+#define SAMPLES_QUICK 5
+#define SAMPLING_NS   (2 * NS_PER_S)
 
 struct trial {
     struct doctor *doctor;
@@ -23,17 +25,35 @@ static const enum key_algorithm algorithms[] = { KEY_ALGORITHM_EC_P256, KEY_ALGO
 
 /* What may help a token that makes no key. Group 1: how ids are kept. Group 2: where the public half goes. */
 static const struct cure ec_cures[] = {
-    { "omit:CKA_DERIVE", 0 },         { "ec-params-name", 0 },    { "omit:CKA_PRIVATE", 0 },
-    { "omit:CKA_VERIFY", 0 },         { "omit:CKA_SIGN", 0 },     { "omit:CKA_EXTRACTABLE", 0 },
-    { "omit:CKA_SENSITIVE", 0 },      { "short-labels", 0 },      { "id-text", 1 },
-    { "id-none", 1 },                 { "public-in-session", 2 }, { "allowed-mechanisms", 3 },
+    { "omit:CKA_DERIVE", 0 },
+    { "ec-params-name", 0 },
+    { "short-labels", 0 },
+    { "id-text", 1 },
+    { "id-none", 1 },
+    { "public-in-session", 2 },
+    { "omit:CKA_VERIFY", 0 },
+    { "omit:CKA_SIGN", 0 },
+    { "omit:CKA_PRIVATE", CURE_ALONE },
+    { "omit:CKA_EXTRACTABLE", CURE_ALONE },
+    { "omit:CKA_SENSITIVE", CURE_ALONE },
+    { "allowed-mechanisms", CURE_ALONE },
 };
 static const struct cure rsa_cures[] = {
-    { "omit:CKA_UNWRAP", 0 },      { "omit:CKA_WRAP", 0 },        { "omit:CKA_DECRYPT", 0 },
-    { "omit:CKA_ENCRYPT", 0 },     { "omit:CKA_PUBLIC_EXPONENT", 0 }, { "omit:CKA_PRIVATE", 0 },
-    { "omit:CKA_VERIFY", 0 },      { "omit:CKA_SIGN", 0 },        { "omit:CKA_EXTRACTABLE", 0 },
-    { "omit:CKA_SENSITIVE", 0 },   { "short-labels", 0 },         { "id-text", 1 },
-    { "id-none", 1 },              { "public-in-session", 2 },    { "allowed-mechanisms", 3 },
+    { "omit:CKA_UNWRAP", 0 },
+    { "omit:CKA_WRAP", 0 },
+    { "omit:CKA_DECRYPT", 0 },
+    { "omit:CKA_ENCRYPT", 0 },
+    { "omit:CKA_PUBLIC_EXPONENT", 0 },
+    { "short-labels", 0 },
+    { "id-text", 1 },
+    { "id-none", 1 },
+    { "public-in-session", 2 },
+    { "omit:CKA_VERIFY", 0 },
+    { "omit:CKA_SIGN", 0 },
+    { "omit:CKA_PRIVATE", CURE_ALONE },
+    { "omit:CKA_EXTRACTABLE", CURE_ALONE },
+    { "omit:CKA_SENSITIVE", CURE_ALONE },
+    { "allowed-mechanisms", CURE_ALONE },
 };
 static const struct cure ecdsa_cures[] = { { "ecdsa-pad", 0 } };
 static const struct cure pss_cures[] = { { "pss-raw", 0 } };
@@ -49,8 +69,9 @@ struct key_ref trial_key(const char *what)
 static bool interrupted(struct doctor *doctor)
 {
     sigset_t pending;
-    bool asked = sigpending(&pending) == 0 && (sigismember(&pending, SIGINT) == 1 || sigismember(&pending, SIGTERM) == 1 ||
-                                               sigismember(&pending, SIGHUP) == 1);
+    bool asked =
+        sigpending(&pending) == 0 && (sigismember(&pending, SIGINT) == 1 || sigismember(&pending, SIGTERM) == 1 ||
+                                      sigismember(&pending, SIGHUP) == 1);
     if (asked) {
         report_step(doctor->report, "interrupted", STEP_FAILED, "", "nothing was left behind");
     }
@@ -128,7 +149,7 @@ static struct fault sign(struct op *op, struct token_session *session, void *arg
             op->note = (struct fault_note){ 0 };
             return op_fail(op, FAULT(INTERNAL), "the signature does not verify outside the token");
         }
-    } while (trial->samples < SAMPLES_MAX && clock_mono() < until);
+    } while (trial->samples < (trial->doctor->options->quick ? SAMPLES_QUICK : SAMPLES_MAX) && clock_mono() < until);
     return OK;
 }
 
@@ -174,7 +195,7 @@ static void sign_all(struct trial *trial)
         trial->scheme = ways[i].scheme;
         trial->hash = ways[i].hash;
         title(step, trial, ways[i].name);
-        if (cure_step(trial->doctor, step, cures, count, sign, trial)) {
+        if (cure_step(trial->doctor, step, cures, count, &(struct remedy){ sign, NULL, trial })) {
             report_times(trial->doctor->report, step, trial->ns, trial->samples);
         }
     }
@@ -209,8 +230,9 @@ static void use(struct trial *trial)
 static bool can_make(const struct doctor *doctor, enum key_algorithm algorithm)
 {
     const struct mechanisms *has = &doctor->token->module.has;
-    return algorithm_is_ec(algorithm) ? has->ec_generate
-                                      : (has->rsa_generate || has->rsa_x9_31) && algorithm_bits(algorithm) <= has->rsa_max;
+    return algorithm_is_ec(algorithm)
+               ? has->ec_generate
+               : (has->rsa_generate || has->rsa_x9_31) && algorithm_bits(algorithm) <= has->rsa_max;
 }
 
 static bool try_one(struct trial *trial)
@@ -229,7 +251,8 @@ static bool try_one(struct trial *trial)
     }
     bool ec = algorithm_is_ec(trial->algorithm);
     const struct cure *cures = ec ? ec_cures : rsa_cures;
-    if (cure_step(doctor, step, cures, ec ? COUNT_OF(ec_cures) : COUNT_OF(rsa_cures), generate, trial)) {
+    const struct remedy remedy = { generate, remove_leftover, trial };
+    if (cure_step(doctor, step, cures, ec ? COUNT_OF(ec_cures) : COUNT_OF(rsa_cures), &remedy)) {
         report_times(doctor->report, step, trial->ns, 1);
         use(trial);
     }
@@ -240,6 +263,9 @@ bool try_algorithms(struct doctor *doctor)
 {
     bool going = true;
     for (size_t i = 0; i < COUNT_OF(algorithms) && going; i++) {
+        if (doctor->options->quick && algorithms[i] == KEY_ALGORITHM_RSA_4096) {
+            continue;
+        }
         struct trial trial = { .doctor = doctor, .algorithm = algorithms[i], .spki = BUF_INIT(SPKI_MAX) };
         going = !interrupted(doctor) && try_one(&trial);
         buf_free(&trial.spki);

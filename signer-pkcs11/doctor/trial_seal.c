@@ -12,9 +12,17 @@ struct sealing {
 };
 
 static const struct cure key_cures[] = {
-    { "omit:CKA_SIGN", 0 },        { "omit:CKA_VERIFY", 0 },    { "omit:CKA_WRAP", 0 }, { "omit:CKA_UNWRAP", 0 },
-    { "omit:CKA_PRIVATE", 0 },     { "omit:CKA_SENSITIVE", 0 }, { "short-labels", 0 },  { "id-text", 1 },
-    { "omit:CKA_EXTRACTABLE", 0 }, { "id-none", 1 },            { "allowed-mechanisms", 2 },
+    { "omit:CKA_WRAP", 0 },
+    { "omit:CKA_UNWRAP", 0 },
+    { "omit:CKA_SIGN", 0 },
+    { "omit:CKA_VERIFY", 0 },
+    { "short-labels", 0 },
+    { "id-text", 1 },
+    { "id-none", 1 },
+    { "omit:CKA_PRIVATE", CURE_ALONE },
+    { "omit:CKA_EXTRACTABLE", CURE_ALONE },
+    { "omit:CKA_SENSITIVE", CURE_ALONE },
+    { "allowed-mechanisms", CURE_ALONE },
 };
 static const struct cure gcm_cures[] = {
     { "gcm-no-iv-bits", 0 },
@@ -49,8 +57,9 @@ static struct fault must_not_open(struct op *op, struct token_session *session, 
     struct fault fault = token_unseal(op, session, &sealing->key, span_text(context), sealed, &plain);
     op->note = (struct fault_note){ 0 };
     return fault.code == FAULT_UNSEAL ? OK
-                                      : op_fail(op, FAULT(INTERNAL), "altered bytes, or those of another context, are "
-                                                                     "not refused as they should be");
+                                      : op_fail(op, FAULT(INTERNAL),
+                                                "altered bytes, or those of another context, are "
+                                                "not refused as they should be");
 }
 
 static struct fault round_trip(struct op *op, struct token_session *session, void *arg)
@@ -89,8 +98,9 @@ bool try_sealing(struct doctor *doctor)
         report_step(doctor->report, "aes-256 generate", STEP_NOTE, "",
                     "removed a key that an interrupted run had left");
     }
-    if (cure_step(doctor, "aes-256 generate", key_cures, COUNT_OF(key_cures), generate, &sealing)) {
-        if (cure_step(doctor, "aes-256 seal and unseal", gcm_cures, COUNT_OF(gcm_cures), round_trip, &sealing)) {
+    const struct remedy making = { generate, remove_key, &sealing }, using = { round_trip, NULL, &sealing };
+    if (cure_step(doctor, "aes-256 generate", key_cures, COUNT_OF(key_cures), &making)) {
+        if (cure_step(doctor, "aes-256 seal and unseal", gcm_cures, COUNT_OF(gcm_cures), &using)) {
             report_times(doctor->report, "aes-256 seal and unseal", sealing.ns, sealing.samples);
         }
         watch_step(doctor->watch, "aes-256 destroy");

@@ -4,15 +4,13 @@
 
 #include <unistd.h>
 
-#define STEP_NS (150 * NS_PER_S) /* longer than OPERATION_MS, which bounds what can be bounded */
-
 struct watch {
     struct report *report;
     pthread_mutex_t lock;
     pthread_cond_t changed;
     pthread_t thread;
     char step[48];
-    mono_ns until;
+    mono_ns limit, until;
     bool over;
 };
 
@@ -38,13 +36,14 @@ static void *watch_main(void *arg)
     return NULL;
 }
 
-struct fault watch_new(struct report *report, struct watch **ret_watch)
+struct fault watch_new(struct report *report, unsigned step_s, struct watch **ret_watch)
 {
     struct watch *watch = NULL;
     pthread_condattr_t attr;
     TRY(mem_new(1, sizeof(*watch), (void *)&watch));
     watch->report = report;
-    watch->until = clock_mono() + STEP_NS;
+    watch->limit = step_s * NS_PER_S;
+    watch->until = clock_mono() + watch->limit;
     BUG_IF(pthread_condattr_init(&attr) != 0 || pthread_condattr_setclock(&attr, CLOCK_MONOTONIC) != 0);
     BUG_IF(pthread_mutex_init(&watch->lock, NULL) != 0 || pthread_cond_init(&watch->changed, &attr) != 0);
     BUG_IF(pthread_condattr_destroy(&attr) != 0);
@@ -60,7 +59,7 @@ void watch_step(struct watch *watch, const char *step)
 {
     token_lock(&watch->lock);
     (void)snprintf(watch->step, sizeof(watch->step), "%s", step);
-    watch->until = clock_mono() + STEP_NS;
+    watch->until = clock_mono() + watch->limit;
     BUG_IF(pthread_cond_signal(&watch->changed) != 0);
     token_unlock(&watch->lock);
 }

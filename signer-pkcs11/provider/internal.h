@@ -13,6 +13,7 @@
 #define SVC_PARAM_TENANT  "svc-tenant"
 #define SVC_PARAM_PURPOSE "svc-purpose"
 #define SVC_PARAM_ID      "svc-id"
+#define SVC_PARAM_TOKEN   "svc-token"
 #define SVC_PARAM_SPKI    "svc-spki"
 
 /* Key data of an EVP_PKEY of this provider: where the private half is, and the public half as a key of the FIPS (or

@@ -84,6 +84,7 @@ static struct fault key_fill(const OSSL_PARAM params[], const char *type, struct
             BAD_ARGUMENT);
     TRY(take_text(params, SVC_PARAM_TENANT, key->ref.tenant.text, sizeof(key->ref.tenant.text)));
     TRY(take_text(params, SVC_PARAM_ID, key->ref.id.text, sizeof(key->ref.id.text)));
+    TRY(take_text(params, SVC_PARAM_TOKEN, key->ref.token.text, sizeof(key->ref.token.text)));
     key->ref.purpose = (enum key_purpose)purpose;
 
     param = OSSL_PARAM_locate_const(params, SVC_PARAM_SPKI);
@@ -116,11 +117,9 @@ static const OSSL_PARAM *import_types(int selection)
 {
     (void)selection;
     static const OSSL_PARAM known[] = {
-        OSSL_PARAM_utf8_string(SVC_PARAM_TENANT, NULL, 0),
-        OSSL_PARAM_uint(SVC_PARAM_PURPOSE, NULL),
-        OSSL_PARAM_utf8_string(SVC_PARAM_ID, NULL, 0),
-        OSSL_PARAM_octet_string(SVC_PARAM_SPKI, NULL, 0),
-        OSSL_PARAM_END,
+        OSSL_PARAM_utf8_string(SVC_PARAM_TENANT, NULL, 0), OSSL_PARAM_uint(SVC_PARAM_PURPOSE, NULL),
+        OSSL_PARAM_utf8_string(SVC_PARAM_ID, NULL, 0),     OSSL_PARAM_utf8_string(SVC_PARAM_TOKEN, NULL, 0),
+        OSSL_PARAM_octet_string(SVC_PARAM_SPKI, NULL, 0),  OSSL_PARAM_END,
     };
     return known;
 }

@@ -146,6 +146,7 @@ static struct fault import(OSSL_LIB_CTX *libctx, const char *type, const struct 
         OSSL_PARAM_construct_utf8_string(SVC_PARAM_TENANT, (char *)ref->tenant.text, 0),
         OSSL_PARAM_construct_uint(SVC_PARAM_PURPOSE, &purpose),
         OSSL_PARAM_construct_utf8_string(SVC_PARAM_ID, (char *)ref->id.text, 0),
+        OSSL_PARAM_construct_utf8_string(SVC_PARAM_TOKEN, (char *)ref->token.text, 0),
         OSSL_PARAM_construct_octet_string(SVC_PARAM_SPKI, (void *)spki.at, spki.len),
         OSSL_PARAM_construct_end(),
     };

@@ -121,6 +121,7 @@ struct token {
     atomic_bool pin_refused; /* latched until the process ends */
     pthread_t keeper;
     bool keeper_runs;
+    mono_ns last_all;        /* when other tokens of the library were last asked to stop for this one */
     mono_ns broken_since;    /* since when the library contradicts itself; 0 = it does not; the keeper's */
     bool broken;             /* for so long that only a new process can help */
     bool pin_renewed;        /* the PIN file has changed since: a new process may show what is in it now */
@@ -161,6 +162,7 @@ void token_publish_locked(struct token *token);
 
 /* ---- keeper.c ---- */
 struct fault keeper_start(struct token *token);
+void keeper_asked(void *owner); /* see struct module */
 bool keeper_stop(struct token *token); /* false: it is stuck in the module and was left behind */
 /* A session of the keeper's, logged in, on which the token answers. TOKEN_PIN latches. `why` in words. */
 struct fault keeper_connect(struct token *token, char *why, size_t why_size);
@@ -171,6 +173,12 @@ struct fault keeper_connect(struct token *token, char *why, size_t why_size);
 struct fault login_show(struct token *token, char *why, size_t why_size);
 void login_pin_mark(const char *pin_file, struct pin_mark *ret_mark);
 bool login_pin_changed(const struct token *token);
+
+/* ---- notes.c ---- */
+#define NOTE_MAX 1024
+bool note_read(const struct token_settings *settings, const char *kind, struct buf *text);
+bool note_write(const struct token_settings *settings, const char *kind, const char *text); /* true without a folder */
+void note_opened(const struct token *token);
 
 /* ---- token.c ---- */
 void token_identity_locked(struct token *token); /* label, model and serial, from the module */
@@ -252,6 +260,18 @@ struct fault public_key_read(struct op *op, struct token_session *session, const
                              const struct key_objects *objects, struct buf *spki);
 /* Writes it where public_key_load looks last. Nothing when the token has no public_keys_dir. */
 struct fault public_key_store(struct op *op, const struct token *token, const struct key_ref *ref, struct span spki);
+
+/* ---- make.c ---- */
+struct key_order {
+    enum key_algorithm algorithm;
+    struct key_label label;
+    struct key_id id_bytes;
+    struct span id; /* "" = the token keeps none */
+};
+/* A key of a new name; what was made is in *made also when a later step fails. TOKEN_MECHANISM. */
+struct fault key_make(struct op *op, struct token_session *session, const struct key_order *order,
+                      struct key_objects *made);
+struct fault key_no_generator(struct op *op, enum key_algorithm algorithm);
 
 /* ---- template.c ---- */
 /* An attribute list that minds the token's quirks. Values are borrowed: they must outlive the call that uses it. */

@@ -21,6 +21,7 @@
  */
 #define BACKOFF_MIN_NS (50 * NS_PER_MS)
 #define BACKOFF_MAX_NS (1 * NS_PER_S)
+#define ALL_EVERY_NS   (10 * NS_PER_S)
 #define STRIKES_CAP    64
 
 static void changed_locked(struct token *token)
@@ -92,6 +93,26 @@ static bool close_gate(struct token *token)
     return empty;
 }
 
+/* Several tokens may share a library, which only C_Finalize brings back where the other ways have failed: once the
+ * token is DOWN for it, and then now and then, since it holds up the others for a moment. */
+static bool is_time_for_all(struct token *token)
+{
+    mono_ns now = clock_mono();
+    token_lock(&token->lock);
+    bool all = token->state == TOKEN_DOWN && (token->last_all == 0 || now - token->last_all > ALL_EVERY_NS);
+    token->last_all = all ? now : token->last_all;
+    token_unlock(&token->lock);
+    return all;
+}
+
+void keeper_asked(void *owner)
+{
+    struct token *token = owner;
+    token_lock(&token->lock);
+    keeper_ask_locked(token, ckr_row(CKR_CRYPTOKI_NOT_INITIALIZED), token->epoch);
+    token_unlock(&token->lock);
+}
+
 /* Leaves the gate closed, or open when calls are inside that do not return. */
 static struct fault restart_module(struct token *token, char *why, size_t why_size)
 {
@@ -103,7 +124,11 @@ static struct fault restart_module(struct token *token, char *why, size_t why_si
     token->anchor = CK_INVALID_HANDLE;
     call_clear(call);
     call_entered(call); /* C_Finalize and C_Initialize are called by libp11, and may hang like any other */
-    module_stop(&token->module);
+    if (is_time_for_all(token)) {
+        module_stop_all(&token->module);
+    } else {
+        module_stop(&token->module);
+    }
     struct fault fault = module_start(&token->module, call, why, why_size);
     call_returned(call);
     if (!FAULTED(fault)) {
@@ -141,7 +166,7 @@ static void down_locked(struct token *token, const char *why)
 
 /* The last step: a library that says it is not initialised when it just was, or that broke its own locks or memory, is
  * beyond help in this process. A device that is away is not: it may come back, and a new process cannot hurry it. */
-static void look_at_library(struct token *token, struct fault fault, char *why, size_t why_size)
+static void look_at_library_locked(struct token *token, struct fault fault, char *why, size_t why_size)
 {
     const struct call *call = &token->keeper_call;
     bool broken = FAULTED(fault) && call->refusal != NULL &&
@@ -167,8 +192,8 @@ static void heal_locked(struct token *token)
     if (FAULTED(fault) && !token->pin_refused) {
         fault = restart_module(token, why, sizeof(why));
     }
-    look_at_library(token, fault, why, sizeof(why));
     token_lock(&token->lock);
+    look_at_library_locked(token, fault, why, sizeof(why));
     token->closed = false; /* in one step with what follows: nobody enters a token that is neither healed nor down */
     token->broken = token->broken_since != 0 && clock_mono() - token->broken_since > BROKEN_NS;
     if (!FAULTED(fault)) {

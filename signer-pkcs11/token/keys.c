@@ -140,12 +140,13 @@ struct fault key_find_certificate(struct token_session *session, const struct ke
     return OK;
 }
 
-/* Is it an object without a class or label, or with a longer one than any of ours? PKCS#11 marks which it does not show. */
+/* Is it an object without a class or label, or with a longer one than any of ours? PKCS#11 marks which it does not
+ * show. */
 static bool not_shown(CK_RV rv, const CK_ATTRIBUTE shown[2])
 {
-    bool marked = shown[0].ulValueLen == CK_UNAVAILABLE_INFORMATION || shown[1].ulValueLen == CK_UNAVAILABLE_INFORMATION;
-    return marked &&
-           (rv == CKR_ATTRIBUTE_TYPE_INVALID || rv == CKR_ATTRIBUTE_SENSITIVE || rv == CKR_BUFFER_TOO_SMALL);
+    bool marked =
+        shown[0].ulValueLen == CK_UNAVAILABLE_INFORMATION || shown[1].ulValueLen == CK_UNAVAILABLE_INFORMATION;
+    return marked && (rv == CKR_ATTRIBUTE_TYPE_INVALID || rv == CKR_ATTRIBUTE_SENSITIVE || rv == CKR_BUFFER_TOO_SMALL);
 }
 
 /* One of the key's objects: whose place does its label name? Objects without our label are not ours. */
@@ -162,8 +163,8 @@ static struct fault sort_in(struct token_session *session, const struct key_ref 
         return OK;
     }
     TRY(fault); /* a refusal for another reason says nothing about the key: least of all that there is none */
-    if (shown[1].ulValueLen > sizeof(label) || !key_label_match(&session->token->settings->quirks, span_of(label, shown[1].ulValueLen), ref,
-                         &algorithm)) {
+    if (shown[1].ulValueLen > sizeof(label) ||
+        !key_label_match(&session->token->settings->quirks, span_of(label, shown[1].ulValueLen), ref, &algorithm)) {
         return OK;
     }
     CK_OBJECT_HANDLE *place = class == CKO_PRIVATE_KEY  ? &objects->private_key

@@ -6,17 +6,8 @@
  */
 #include "signer-pkcs11/token/internal.h"
 
-#include "appliance/base/codec.h"
-#include "appliance/base/file.h"
-
-#include <fcntl.h>
 #include <inttypes.h>
 #include <sys/stat.h>
-#include <unistd.h>
-
-#define NOTE_HEAD "svc-signer: the token refused the PIN of this file\n"
-#define NOTE_MAX  1024
-#define PATH_SIZE 4096
 
 void login_pin_mark(const char *pin_file, struct pin_mark *ret_mark)
 {
@@ -33,51 +24,22 @@ void login_pin_mark(const char *pin_file, struct pin_mark *ret_mark)
 
 /* ---- the note ---- */
 
-/* One for each token, whatever the configuration calls it. */
-static bool note_path(const struct token *token, char path[PATH_SIZE])
-{
-    const struct token_settings *settings = token->settings;
-    char slot[24] = "", name[17];
-    struct sha256 digest;
-    if (settings->slot_set) {
-        (void)snprintf(slot, sizeof(slot), "%" PRIu64, settings->slot);
-    }
-    const struct span parts[] = { span_of(settings->module, strlen(settings->module) + 1),
-                                  span_of(settings->label, strlen(settings->label) + 1),
-                                  span_of(settings->serial, strlen(settings->serial) + 1), span_text(slot) };
-    if (settings->notes_folder == NULL || token->pin_mark.text[0] == '\0' ||
-        FAULTED(sha256_of_parts(parts, COUNT_OF(parts), &digest))) {
-        return false;
-    }
-    hex_text(span_of(digest.at, 8), name, sizeof(name));
-    int len = snprintf(path, PATH_SIZE, "%s/pin-refused-%s", settings->notes_folder, name);
-    return len > 0 && len < PATH_SIZE;
-}
-
 /* Was the PIN of the file as it is now refused, by this or an earlier process? */
 static bool noted(const struct token *token)
 {
-    char path[PATH_SIZE];
     CLEANUP(buf_free) struct buf text = BUF_INIT(NOTE_MAX);
     const char *at = NULL;
-    return note_path(token, path) && !FAULTED(file_read(path, &text)) && !FAULTED(buf_cstr(&text, &at)) &&
-           strstr(at, token->pin_mark.text) != NULL;
+    return token->pin_mark.text[0] != '\0' && note_read(token->settings, "pin-refused", &text) &&
+           !FAULTED(buf_cstr(&text, &at)) && strstr(at, token->pin_mark.text) != NULL;
 }
 
-/* In one step: a note that is half there would permit another try. The sandbox allows no more calls than these. */
 static bool note_down(const struct token *token, const struct ckr_row *row)
 {
-    char path[PATH_SIZE], temporary[PATH_SIZE + 8], text[NOTE_MAX], time[RFC3339_MAX];
-    if (!note_path(token, path)) {
-        return false;
-    }
+    char text[NOTE_MAX], time[RFC3339_MAX];
     rfc3339_print(clock_utc(), time);
-    int len = snprintf(text, sizeof(text), NOTE_HEAD "%s\n%s at %s\n", token->pin_mark.text, row->name, time);
-    (void)snprintf(temporary, sizeof(temporary), "%s.new", path);
-    (void)unlink(temporary);
-    CLEANUP(fd_closep)
-    int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR);
-    return fd >= 0 && write(fd, text, (size_t)len) == len && fdatasync(fd) == 0 && rename(temporary, path) == 0;
+    (void)snprintf(text, sizeof(text), "svc-signer: the token refused the PIN of this file\n%s\n%s at %s\n",
+                   token->pin_mark.text, row->name, time);
+    return token->pin_mark.text[0] == '\0' || note_write(token->settings, "pin-refused", text);
 }
 
 /* ---- the login ---- */
@@ -143,7 +105,7 @@ struct fault login_show(struct token *token, char *why, size_t why_size)
         return fault;
     }
     const struct ckr_row *row = call->refusal;
-    bool kept = !pin_is_wrong(call->rv) || token->settings->notes_folder == NULL || note_down(token, row);
+    bool kept = !pin_is_wrong(call->rv) || note_down(token, row);
     (void)snprintf(why, why_size, "%s: %s%s", row->cause, row->action,
                    kept ? "" : " (this could not be noted in the signer's folder: a restart would show the PIN again)");
     IGNORE(latch(token));

@@ -60,8 +60,8 @@ struct fault key_login_again(struct token_session *session)
         return call_refused(&session->call, "C_Login", CKR_PIN_INCORRECT);
     }
     bool typed_there = settings->login == TOKEN_LOGIN_PROTECTED;
-    struct fault fault =
-        gate_login_again(&session->call, session->handle, typed_there ? (struct span){ 0 } : secret_span(settings->pin));
+    struct fault fault = gate_login_again(&session->call, session->handle,
+                                          typed_there ? (struct span){ 0 } : secret_span(settings->pin));
     if (FAULTED(fault) && session->call.refusal->class == CKR_CLASS_PIN) {
         atomic_store(&token->pin_refused, true);
     }

@@ -4,8 +4,10 @@
 #include <openssl/err.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <time.h>
 
 #define MECHANISMS_MAX 1024
+#define OTHERS_WAIT_S  2 /* longer than the pause between two attempts of a keeper */
 
 struct fault module_load(struct module *module, const char *path, char *why, size_t why_size)
 {
@@ -39,9 +41,12 @@ void module_unload(struct module *module)
  */
 static struct fault libp11_refused(struct call *call, const char *function, char *why, size_t why_size)
 {
-    int rv = ERR_get_CKR_code();
+    unsigned long error = ERR_peek_last_error();
+    /* ERR_get_CKR_code gives the number of the error library, not of the error. */
+    bool known = ERR_GET_LIB(error) == ERR_get_CKR_code() && ERR_GET_REASON(error) != 0;
+    CK_RV rv = known ? (CK_RV)ERR_GET_REASON(error) : CKR_GENERAL_ERROR;
     ERR_clear_error();
-    struct fault fault = call_refused(call, function, rv != 0 ? (CK_RV)rv : CKR_GENERAL_ERROR);
+    struct fault fault = call_refused(call, function, rv);
     call_print(call, why, why_size);
     return fault;
 }
@@ -105,9 +110,12 @@ struct library {
     void *handle;
     PKCS11_CTX *libp11;
     unsigned users;
+    struct module *members[TOKENS_MAX]; /* `users` of them */
 };
 static struct library libraries[TOKENS_MAX];
 static pthread_mutex_t libraries_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t library_finalised = PTHREAD_COND_INITIALIZER;
+static unsigned finalisations;
 
 /* The library's row; a free one when it has none. A process has at most TOKENS_MAX tokens. */
 static struct library *library_of(void *handle)
@@ -167,19 +175,28 @@ struct fault module_initialise(struct module *module, struct call *call, char *w
                                 : initialise_again(module, call, why, why_size);
     }
     if (!FAULTED(fault)) {
-        row->users++;
+        row->members[row->users++] = module;
         module->libp11 = row->libp11;
     }
     BUG_IF(pthread_mutex_unlock(&libraries_lock) != 0);
     return fault;
 }
 
-static void leave(struct module *module)
+static void no_member(struct library *row, const struct module *module)
 {
-    BUG_IF(pthread_mutex_lock(&libraries_lock) != 0);
+    unsigned i = 0;
+    while (row->members[i] != module) {
+        i++;
+        BUG_IF(i == row->users);
+    }
+    row->members[i] = row->members[--row->users];
+}
+
+static void leave_locked(struct module *module)
+{
     struct library *row = library_of(module->library);
     BUG_IF(row == NULL || row->users == 0);
-    row->users--;
+    no_member(row, module);
     module->libp11 = NULL;
     if (row->users > 0) {
         if (module->slot_known) { /* C_Finalize would close them */
@@ -190,8 +207,27 @@ static void leave(struct module *module)
         PKCS11_CTX_free(row->libp11);
         *row = (struct library){ 0 };
         ERR_clear_error();
+        finalisations++;
+        BUG_IF(pthread_cond_broadcast(&library_finalised) != 0);
     }
-    BUG_IF(pthread_mutex_unlock(&libraries_lock) != 0);
+}
+
+/* For the others' keepers; each goes about it when no call of its token is inside. */
+static void ask_others_locked(const void *library)
+{
+    const struct library *row = library_of((void *)(uintptr_t)library);
+    unsigned seen = finalisations;
+    struct timespec until;
+    BUG_IF(clock_gettime(CLOCK_REALTIME, &until) != 0);
+    until.tv_sec += OTHERS_WAIT_S;
+    for (unsigned i = 0; row != NULL && row->handle == library && i < row->users; i++) {
+        if (row->members[i]->asked != NULL) {
+            row->members[i]->asked(row->members[i]->owner);
+        }
+    }
+    while (row != NULL && row->handle == library && finalisations == seen &&
+           pthread_cond_timedwait(&library_finalised, &libraries_lock, &until) == 0) {
+    }
 }
 
 static struct fault start(struct module *module, struct call *call, char *why, size_t why_size)
@@ -215,9 +251,24 @@ struct fault module_start(struct module *module, struct call *call, char *why, s
     return fault;
 }
 
-void module_stop(struct module *module)
+static void stop(struct module *module, bool all)
 {
     if (module->libp11 != NULL) {
-        leave(module);
+        BUG_IF(pthread_mutex_lock(&libraries_lock) != 0);
+        leave_locked(module);
+        if (all) {
+            ask_others_locked(module->library);
+        }
+        BUG_IF(pthread_mutex_unlock(&libraries_lock) != 0);
     }
+}
+
+void module_stop(struct module *module)
+{
+    stop(module, false);
+}
+
+void module_stop_all(struct module *module)
+{
+    stop(module, true);
 }

@@ -34,7 +34,9 @@ struct module {
     bool slot_known; /* since the first module_start that found it */
     char token_label[33], token_model[17], token_serial[17];
     bool login_required, pin_locked, pin_final_try;
-    CK_ULONG session_limit; /* at most open at once; 0 = the token says none */
+    CK_ULONG session_limit;     /* at most open at once; 0 = the token says none */
+    void (*asked)(void *owner); /* another token of this library needs C_Finalize: stop and start, soon */
+    void *owner;
     struct mechanisms has;
 };
 
@@ -48,7 +50,10 @@ struct fault module_start(struct module *module, struct call *call, char *why, s
 struct fault module_initialise(struct module *module, struct call *call, char *why, size_t why_size);
 /* Its last step: fills `has`. */
 struct fault module_mechanisms(struct module *module, struct call *call);
-void module_stop(struct module *module); /* C_Finalize; every session and handle is void */
+/* Every session and handle is void. C_Finalize, unless other tokens of ours use the library. */
+void module_stop(struct module *module);
+/* The same, but the others are asked to stop too, and waited for a while, so that C_Finalize may come. */
+void module_stop_all(struct module *module);
 
 /* ---- slot.c ---- */
 /* The slot of the wanted token; fills what `struct module` says of it. TOKEN_UNAVAILABLE, `why` in words. */

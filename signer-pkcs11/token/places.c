@@ -14,7 +14,7 @@ static bool ends_with(const char *text, const char *end)
     return len >= end_len && strcmp(text + len - end_len, end) == 0;
 }
 
-static struct fault add(const char *places[PLACES_MAX], size_t *count, const char *path)
+static struct fault add(const char *places[PLACES_MAX + 1], size_t *count, const char *path)
 {
     for (size_t i = 0; i < *count; i++) {
         if (strcmp(places[i], path) == 0) {
@@ -127,6 +127,7 @@ static struct fault add_token(const struct tokens_settings *settings, const stru
 struct fault token_places_find(const struct tokens_settings *settings, struct token_places *ret_places)
 {
     struct token_places places = { .softhsm_only = true };
+    TRY(tokens_environment_set(settings->config));
     for (size_t i = 0; i < settings->count; i++) {
         TRY(add_token(settings, &settings->at[i], &places));
     }

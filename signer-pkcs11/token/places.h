@@ -12,11 +12,11 @@
 struct token_places {
     bool softhsm_only; /* every module is SoftHSM, so the narrow sandbox will do */
     size_t read_count, write_count;
-    const char *read[PLACES_MAX];  /* folders, or one file: SoftHSM's configuration */
-    const char *write[PLACES_MAX]; /* read and write below */
+    const char *read[PLACES_MAX + 1];  /* folders, or one file: SoftHSM's configuration; ends with NULL */
+    const char *write[PLACES_MAX + 1]; /* read and write below; ends with NULL */
 };
-/* Texts live in the settings' arena. Sets SOFTHSM2_CONF for the embedded token when it is not set: call it before any
- * thread exists. TOO_LARGE, NO_MEMORY. */
+/* Texts live in the settings' arena. Sets token.environment, and SOFTHSM2_CONF for the embedded token when it is not
+ * set: call it before any thread exists. TOO_LARGE, NO_MEMORY. */
 struct fault token_places_find(const struct tokens_settings *settings, struct token_places *ret_places);
 
 #endif

@@ -41,12 +41,12 @@ const char *quirk_attribute_text(enum quirk_attribute attribute)
     return attributes[attribute].name;
 }
 
-#define REFUSE(why, ...)                              \
-    do {                                              \
-        if ((why) != NULL) {                          \
-            IGNORE(buf_printf((why), __VA_ARGS__));   \
-        }                                             \
-        return FAULT(BAD_ARGUMENT);                   \
+#define REFUSE(why, ...)                            \
+    do {                                            \
+        if ((why) != NULL) {                        \
+            IGNORE(buf_printf((why), __VA_ARGS__)); \
+        }                                           \
+        return FAULT(BAD_ARGUMENT);                 \
     } while (0)
 
 static struct fault find_attribute(struct span name, enum quirk_attribute *ret_attribute, struct buf *why)
@@ -169,8 +169,9 @@ struct fault quirks_print(const struct token_quirks *quirks, struct buf *out)
 
 struct fault quirks_print_docs(struct buf *out)
 {
-    TRY(buf_text(out, "| Quirk | Set or noticed | What such a token does | What the signer does | Which tokens | How we "
-                      "know |\n|---|---|---|---|---|---|\n"));
+    TRY(buf_text(out,
+                 "| Quirk | Set or noticed | What such a token does | What the signer does | Which tokens | How we "
+                 "know |\n|---|---|---|---|---|---|\n"));
     for (int i = 0; i < QUIRK_COUNT; i++) {
         const struct quirk_row *row = &rows[i];
         TRY(buf_printf(out, "| `%s` | %s | %s | %s | %s | %s |\n", row->name,

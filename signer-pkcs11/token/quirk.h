@@ -55,8 +55,8 @@ const char *quirk_attribute_text(enum quirk_attribute attribute); /* "CKA_PRIVAT
 
 /* All zero: a token without peculiarities. */
 struct token_quirks {
-    uint32_t on;                     /* bit per enum quirk */
-    uint32_t omit, set_yes, set_no;  /* bit per enum quirk_attribute */
+    uint32_t on;                    /* bit per enum quirk */
+    uint32_t omit, set_yes, set_no; /* bit per enum quirk_attribute */
 };
 static inline bool quirk_on(const struct token_quirks *quirks, enum quirk quirk)
 {
@@ -67,8 +67,8 @@ static inline void quirk_switch(struct token_quirks *quirks, enum quirk quirk, b
     quirks->on = (quirks->on & ~(1u << (unsigned)quirk)) | (on ? 1u << (unsigned)quirk : 0);
 }
 
-/* Adds one word. BAD_ARGUMENT, and `why` (if not NULL) says what is wrong with it: unknown, noticed by itself, not to be
- * left out, weaker than the signer allows, or at odds with another. */
+/* Adds one word. BAD_ARGUMENT, and `why` (if not NULL) says what is wrong with it: unknown, noticed by itself, not to
+ * be left out, weaker than the signer allows, or at odds with another. */
 struct fault quirk_parse(struct span word, struct token_quirks *quirks, struct buf *why);
 /* The words again, each after ", " but the first; "" for none. */
 struct fault quirks_print(const struct token_quirks *quirks, struct buf *out);

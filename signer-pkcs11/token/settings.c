@@ -168,6 +168,7 @@ struct fault tokens_settings_read(const struct config *config, const char *defau
         settings->count = 1;
     }
     TRY(tokens_settings_check(settings, why));
+    TRY(tokens_environment_check(config, why));
     for (size_t i = 0; i < settings->count; i++) {
         settings->at[i].notes_folder = config->signer_journal;
     }

@@ -1,7 +1,7 @@
 /*
- * What a token is told by the configuration: which module and slot, how to log in, how many sessions, and what its maker
- * does differently. One struct for each token; the first one is what keys without a token's name use. A struct that is
- * all zero but for module, label, serial, pin, sessions and queue means a token without peculiarities.
+ * What a token is told by the configuration: which module and slot, how to log in, how many sessions, and what its
+ * maker does differently. One struct for each token; the first one is what keys without a token's name use. A struct
+ * that is all zero but for module, label, serial, pin, sessions and queue means a token without peculiarities.
  *
  * The token.* keys describe one token. token.tokens_file names a YAML file that describes several:
  *
@@ -72,6 +72,11 @@ struct fault tokens_settings_read(const struct config *config, const char *defau
 struct fault token_settings_read_pin(struct token_settings *token, struct buf *why);
 void tokens_settings_free(struct tokens_settings *settings); /* wipes the PINs */
 DEFINE_FREEP(struct tokens_settings, tokens_settings_free)
+
+/* token.environment: CONFIG when a word is no NAME=value, or would reach beyond the module. */
+struct fault tokens_environment_check(const struct config *config, struct buf *why);
+/* Puts it into ours, where the module finds it: before any thread exists. */
+struct fault tokens_environment_set(const struct config *config);
 
 /* The YAML text of token.tokens_file, without reading any PIN: for tokens_settings_load and its fuzzer. */
 struct fault tokens_settings_parse(struct tokens_settings *settings, struct span text, const char *file,

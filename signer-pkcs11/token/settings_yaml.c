@@ -192,8 +192,7 @@ static struct fault read_member(const struct reading *reading, const struct yaml
     return refuse(reading, node->line, node->key, "no such member");
 }
 
-static struct fault read_token(const struct reading *reading, const struct yaml_node *map,
-                               struct token_settings *token)
+static struct fault read_token(const struct reading *reading, const struct yaml_node *map, struct token_settings *token)
 {
     const struct config *config = reading->settings->config;
     if (map->kind != YAML_KIND_MAP) {

@@ -41,8 +41,7 @@ static void keep(struct module *module, CK_SLOT_ID slot, const CK_TOKEN_INFO *in
     slot_text(info->label, sizeof(info->label), module->token_label, sizeof(module->token_label));
     slot_text(info->model, sizeof(info->model), module->token_model, sizeof(module->token_model));
     slot_text(info->serialNumber, sizeof(info->serialNumber), module->token_serial, sizeof(module->token_serial));
-    module->login_required =
-        (info->flags & CKF_LOGIN_REQUIRED) != 0 && module->settings->login != TOKEN_LOGIN_NONE;
+    module->login_required = (info->flags & CKF_LOGIN_REQUIRED) != 0 && module->settings->login != TOKEN_LOGIN_NONE;
     module->pin_locked = (info->flags & CKF_USER_PIN_LOCKED) != 0;
     module->pin_final_try = (info->flags & CKF_USER_PIN_FINAL_TRY) != 0;
     module->session_limit = writes && writing != 0 && (all == 0 || writing < all) ? writing : all;
@@ -56,8 +55,8 @@ static void say_wanted(const struct token_settings *settings, char *out, size_t 
     }
     bool serial = settings->serial != NULL && settings->serial[0] != '\0';
     (void)snprintf(out, size, "%s%s%s%s%s%s", settings->label[0] != '\0' ? " labelled '" : "", settings->label,
-                   settings->label[0] != '\0' ? "'" : "", serial ? " with serial " : "",
-                   serial ? settings->serial : "", slot);
+                   settings->label[0] != '\0' ? "'" : "", serial ? " with serial " : "", serial ? settings->serial : "",
+                   slot);
 }
 
 static struct fault refuse(struct module *module, struct call *call, unsigned matching, CK_ULONG count, char *why,

@@ -1,7 +1,8 @@
 /*
- * Where a key's public half can be had. In this order: the public key object; the private key's own CKA_PUBLIC_KEY_INFO,
- * CKA_EC_POINT or CKA_MODULUS; the one certificate object with the key's id; a file of public_keys_dir. A source that is
- * not there gives way to the next one; a source that shows a key of another algorithm than the label says does not.
+ * Where a key's public half can be had. In this order: the public key object; the private key's own
+ * CKA_PUBLIC_KEY_INFO, CKA_EC_POINT or CKA_MODULUS; the one certificate object with the key's id; a file of
+ * public_keys_dir. A source that is not there gives way to the next one; a source that shows a key of another algorithm
+ * than the label says does not.
  */
 #include "signer-pkcs11/token/internal.h"
 
@@ -204,8 +205,8 @@ static struct fault from_certificate(struct search *search)
 static bool file_path(const struct token *token, const struct key_ref *ref, const char *end, char path[PATH_SIZE])
 {
     const char *folder = token->settings->public_keys_dir;
-    int len = folder == NULL || folder[0] == '\0' ? -1
-                                                  : snprintf(path, PATH_SIZE, "%s/%s.%s", folder, ref->id.text, end);
+    int len =
+        folder == NULL || folder[0] == '\0' ? -1 : snprintf(path, PATH_SIZE, "%s/%s.%s", folder, ref->id.text, end);
     return len > 0 && len < PATH_SIZE;
 }
 
@@ -282,8 +283,9 @@ struct fault public_key_store(struct op *op, const struct token *token, const st
         return OK;
     }
     if (FAULTED(file_write(path, spki, 0644))) {
-        return op_fail(op, FAULT(IO), "the public key cannot be written below token.public_keys_dir: look at the "
-                                      "folder's rights and room");
+        return op_fail(op, FAULT(IO),
+                       "the public key cannot be written below token.public_keys_dir: look at the "
+                       "folder's rights and room");
     }
     return OK;
 }

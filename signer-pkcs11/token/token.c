@@ -23,6 +23,8 @@ static struct fault token_new(const struct token_settings *settings, struct toke
     TRY(mem_new(1, sizeof(*token), (void *)&token));
     token->settings = settings;
     token->module.settings = settings;
+    token->module.asked = keeper_asked;
+    token->module.owner = token;
     token->module.gate.read_only = quirk_on(&settings->quirks, QUIRK_READ_ONLY);
     token->epoch = 1;
     token->ground = 1;
@@ -62,6 +64,7 @@ static struct fault open_up(struct token *token, char *why, size_t why_size)
     token_lock(&token->lock);
     token_publish_locked(token);
     token_unlock(&token->lock);
+    note_opened(token);
     return keeper_start(token);
 }
 

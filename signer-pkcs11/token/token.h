@@ -40,6 +40,8 @@ struct token_status {
 
 /* Loads the module and logs in. TOKEN_UNAVAILABLE, TOKEN_PIN. `settings` is borrowed for the token's life. */
 struct fault token_open(const struct token_settings *settings, struct buf *why, struct token **ret_token);
+/* Has a process of this signer opened this very token before? Then a token that is not found is away, not mistaken. */
+bool token_known(const struct token_settings *settings);
 void token_close(struct token *token);
 DEFINE_FREEP(struct token, token_close)
 void token_status(struct token *token, struct token_status *ret_status);

@@ -82,7 +82,7 @@ def records_of(a, operation_id, *types):
 def journal_entries(a, operation_id):
     """How often the signer's journal holds the operation: its records carry the 16 bytes of the id."""
     count, wanted = 0, bytes.fromhex(operation_id.replace("-", ""))
-    for path in glob.glob(f"{a.dir}/data/signer/*"):
+    for path in glob.glob(f"{a.dir}/data/signer/*.journal"):
         with open(path, "rb") as f:
             count += f.read().count(wanted)
     return count

@@ -83,7 +83,7 @@ class Keys(Case):
         self.refused(VERIFY, body, 400, "json_field", surprise=1)
         self.refused(VERIFY, body, 400, "json_field", signature="")
         self.refused(VERIFY, body, 400, "json_field", signature="%%%")
-        self.refused(VERIFY, body, 400, "json_field", signature=b64(bytes(1025)))
+        self.refused(VERIFY, body, 400, "json_field", signature=b64(bytes(3329)))
         self.assertEqual(self.session.api("POST", VERIFY, b'{"digest":"a","digest":"b"}').status, 400)
         self.assertEqual(self.session.api("POST", VERIFY, b"[]").status, 400)
 
@@ -137,7 +137,7 @@ class Keys(Case):
                     told = self.good(VERIFY, body)
                     self.assertEqual(told, {
                         "valid": True, "digest_algorithm": hash, "signature_scheme": scheme, "key_id": self.keys[key],
-                        "key_state": "active", "public_key_sha256": hashlib.sha256(unb64(spki)).hexdigest()})
+                        "approved_mode": True, "key_state": "active", "public_key_sha256": hashlib.sha256(unb64(spki)).hexdigest()})
                     under = self.good(VERIFY, body, key_id=None, public_key_der=spki)
                     self.assertEqual(under, {k: v for k, v in told.items() if not k.startswith("key_")})
                     self.assertTrue(self.w.takes(unb64(spki), unb64(body["digest"]), unb64(body["signature"]), hash, *options))
@@ -164,7 +164,8 @@ class Keys(Case):
             spki = self.w.key(name, algorithm, option)
             body = {"public_key_der": b64(spki), "digest": b64(self.digest), "signature": b64(self.w.sign(name, self.digest))}
             scheme = "ecdsa" if algorithm == "EC" else "rsa-pkcs1v15"
-            self.assertEqual(self.good(VERIFY, body, signature_scheme=scheme)["signature_scheme"], scheme)
+            told = self.good(VERIFY, body, signature_scheme=scheme)
+            self.assertEqual((told["signature_scheme"], told["approved_mode"]), (scheme, name == "rsa4k"))
 
     def test_a_destroyed_key_still_verifies(self):
         for key in ("ec-p256", "rsa-3072"):

@@ -107,7 +107,8 @@ class Effects(unittest.TestCase):
             "idempotency_rows": self.a.sql("SELECT count(*) FROM svc.idempotency_keys"),
             "outbox_rows": self.a.sql("SELECT count(*) FROM svc.outbox"),
             "audit_records": self.a.sql("SELECT count(*) FROM svc.audit_records"),
-            "journal": sorted((p, os.path.getsize(p)) for p in glob.glob(f"{self.a.dir}/data/signer/*")),
+            "journal": sorted((p, os.stat(p).st_size, os.stat(p).st_mtime_ns)  # its room is taken ahead: the time tells a write
+                              for p in glob.glob(f"{self.a.dir}/data/signer/*.journal")),
             "token": sorted((p, os.stat(p).st_mtime_ns) for p in glob.glob(f"{self.a.dir}/data/softhsm/**", recursive=True)
                             if os.path.isfile(p) and not p.endswith(".lock")),
             "jwks_fetches": self.issuer.fetched,

@@ -9,6 +9,7 @@
 #include "integration/signer_tls.h"
 #include "signer-pkcs11/client/client.h"
 #include "testlib.h"
+#include "tests/unit/token/nss.h"
 
 #include "appliance/base/file.h"
 
@@ -69,6 +70,32 @@ static inline int rig_run(const struct rig *rig, char *const argv[], pid_t *ret_
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+/* SVC_TEST_TOKEN=nss: the same with the second software token. What it wants is told by the environment, because the
+ * configuration's lines are the tests'. */
+static inline void rig_nss(struct rig *rig)
+{
+    char folder[128], args[512];
+    (void)snprintf(folder, sizeof(folder), "%s/data/nss", rig->folder);
+    assert_fault(file_make_dirs(folder, 0700), NONE);
+    assert_fault(file_make_dirs(rig_path(rig, "data/signer"), 0700), NONE);
+    nss_init_token(folder, "svc", RIG_PIN);
+    nss_init_args(folder, "svc", args, sizeof(args));
+    assert_int_equal(setenv("SVC_TOKEN_INIT_ARGS", args, 1), 0);
+    assert_int_equal(setenv("P11FAULT_MODULE", NSS_MODULE, 1), 0);
+    rig_write(rig, "data/signer/pin", RIG_PIN "\n", 0600);
+}
+
+/* Where the test's lines name a module, that one is meant. */
+static inline void rig_nss_environment(const struct rig *rig, const char *more)
+{
+    if (strstr(more, "token:") != NULL) {
+        assert_int_equal(unsetenv("SVC_TOKEN_MODULE") | unsetenv("SVC_TOKEN_PIN_FILE"), 0);
+        return;
+    }
+    assert_int_equal(setenv("SVC_TOKEN_MODULE", NSS_MODULE, 1), 0);
+    assert_int_equal(setenv("SVC_TOKEN_PIN_FILE", rig_path(rig, "data/signer/pin"), 1), 0);
+}
+
 static inline void rig_softhsm(struct rig *rig)
 {
     char text[512];
@@ -96,6 +123,9 @@ static inline void rig_configure(struct rig *rig, const char *more)
     rig_write(rig, "svc.yaml", text, 0644);
     signer_client_free(TAKE(rig->client));
     config_free(TAKE(rig->config));
+    if (test_token_is_nss()) {
+        rig_nss_environment(rig, more);
+    }
     if (rig->port != 0) {
         rig_tls_environment(rig->folder, rig->port, RIG_CLIENT);
     }
@@ -123,7 +153,11 @@ static inline void rig_new(struct rig *rig, const char *more)
         rig->ca = rig_tls_certificates(rig->folder);
         rig->port = rig_free_port();
     }
-    rig_softhsm(rig);
+    if (test_token_is_nss()) {
+        rig_nss(rig);
+    } else {
+        rig_softhsm(rig);
+    }
     rig_configure(rig, more);
 }
 

@@ -2,6 +2,8 @@
  * over, each time with --check-journal for a second opinion. */
 #include "signer.h"
 
+#include "signer-pkcs11/broker/journal_internal.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -104,6 +106,52 @@ static void a_journal_of_the_version_before_is_taken_over(void **state)
     assert_int_equal(rig_end(&rig, SIGKILL), 128 + SIGKILL);
     assert_int_equal(check_journal(&rig, NULL), 0);
     assert_true(rig_log_has(&rig, "4 files, ") && rig_log_has(&rig, " 16 signatures, "));
+    rig_start(&rig);
+    assert_fault(sign_in(&rig, &request, &again, NULL), NONE);
+    assert_true(span_equal(buf_span(&first), buf_span(&again)));
+}
+
+/* ---- forgetting ---- */
+
+/* Two ended files and a newest one, of a journal that was open for 31 days since. */
+static void make_old(struct rig *rig)
+{
+    CLEANUP(journal_closep) struct journal *journal = NULL;
+    uint64_t cut = 0;
+    assert_fault(journal_open_sized(rig->config->signer_journal, JOURNAL_RETENTION_MIN, 512, NULL, &cut, &journal),
+                 NONE);
+    for (unsigned n = 0; journal->current < 3; n++) {
+        CLEANUP(op_freep) struct op *op = op_within(20000);
+        CLEANUP(buf_free) struct buf signature = BUF_INIT(SIGNATURE_MAX);
+        struct journal_entry entry = { 0 };
+        struct sha256 request = { { 1 } };
+        struct uuid id;
+        bool replayed = false;
+        assert_fault(uuid_new(&id), NONE);
+        assert_fault(journal_enter(op, journal, &id, &request, &entry, &signature, &replayed), NONE);
+        assert_fault(journal_commit(op, &entry, span_of(rig_digest, 64)), NONE);
+    }
+    journal_keeper_stop(journal);
+    journal->age_at_open_ms += (uint64_t)31 * 24 * 3600 * 1000;
+}
+
+static void what_is_older_than_the_retention_goes_from_inside_the_sandbox(void **state)
+{
+    (void)state;
+    CLEANUP(rig_free) struct rig rig;
+    CLEANUP(buf_free) struct buf first = BUF_INIT(SIGNATURE_MAX), again = BUF_INIT(SIGNATURE_MAX);
+    rig_new(&rig, "");
+    make_old(&rig);
+    rig_start(&rig);
+    while (access(rig_path(&rig, "data/signer/00000002.journal"), F_OK) == 0 ||
+           !rig_log_has(&rig, "journal_compacted")) {
+        (void)sched_yield();
+    }
+    assert_int_equal(access(rig_path(&rig, "data/signer/00000001.journal"), F_OK), -1);
+    struct sign_request request = journalled(key_made(&rig));
+    assert_fault(sign_in(&rig, &request, &first, NULL), NONE);
+    assert_int_equal(rig_end(&rig, SIGKILL), 128 + SIGKILL);
+    assert_int_equal(check_journal(&rig, NULL), 0);
     rig_start(&rig);
     assert_fault(sign_in(&rig, &request, &again, NULL), NONE);
     assert_true(span_equal(buf_span(&first), buf_span(&again)));
@@ -290,6 +338,7 @@ int main(void)
         cmocka_unit_test(a_journal_that_others_may_write_or_that_has_a_gap_refuses_to_start),
         cmocka_unit_test(a_retention_of_less_than_a_day_is_refused),
         cmocka_unit_test(a_journal_of_the_version_before_is_taken_over),
+        cmocka_unit_test(what_is_older_than_the_retention_goes_from_inside_the_sandbox),
         cmocka_unit_test(a_signer_that_is_killed_over_and_over_keeps_every_promise),
         /* the last one: in its own mount namespace, this program has another name */
         cmocka_unit_test(a_full_disk_fails_closed_says_so_and_recovers_by_itself),

@@ -152,7 +152,7 @@ static bool hears_answer(struct peer *peer, struct wire_response *ret_response)
 {
     CLEANUP(arena_freep) struct arena *arena = NULL;
     struct span message;
-    struct wire_response response;
+    struct wire_response response = { 0 };
     const struct frame_patience patience = { .first = clock_mono() + RIG_LIMIT, .rest = RIG_LIMIT };
     struct fault fault = frame_read(&peer->stream, &patience, &message);
     if (fault.code == FAULT_SIGNER_UNAVAILABLE) {
@@ -175,7 +175,7 @@ static const struct wire_request health = { .op = WIRE_HEALTH };
 static bool is_heard(struct peer *peer)
 {
     CLEANUP(buf_free) struct buf bytes = BUF_INIT(FRAME_MAX);
-    struct wire_response response;
+    struct wire_response response = { 0 };
     put_request(peer, &bytes, health);
     bool answered = say(peer, buf_span(&bytes)) && hears_answer(peer, &response);
     assert_true(!answered || !FAULTED(response.fault));
@@ -184,7 +184,7 @@ static bool is_heard(struct peer *peer)
 
 static void assert_closed(struct peer *peer)
 {
-    struct wire_response response;
+    struct wire_response response = { 0 };
     assert_false(hears_answer(peer, &response));
 }
 
@@ -293,7 +293,7 @@ static void a_request_that_comes_in_pieces_right_after_a_signature_is_served(voi
         struct wire_request request = { .op = WIRE_GENERATE_KEY,
                                         .key = key_new(KEY_PURPOSE_CODESIGN),
                                         .algorithm = KEY_ALGORITHM_EC_P256 };
-        struct wire_response response;
+        struct wire_response response = { 0 };
         api_new(&peer, (enum door)i);
         put_request(&peer, &bytes, request);
         assert_true(say(&peer, buf_span(&bytes)) && hears_answer(&peer, &response));
@@ -324,7 +324,7 @@ static void a_request_that_the_rules_refuse_is_answered_and_the_peer_stays(void 
     request.key.id = key_new(KEY_PURPOSE_CODESIGN).id;
     CLEANUP(buf_free) struct buf bytes = BUF_INIT(FRAME_MAX);
     CLEANUP(peer_free) struct peer api;
-    struct wire_response response;
+    struct wire_response response = { 0 };
     peer_new(&api, UID_API);
     put_request(&api, &bytes, request);
     assert_true(say(&api, buf_span(&bytes)));
@@ -432,7 +432,7 @@ static void who_never_reads_its_answers_holds_up_nobody(void **state)
     struct wire_request request = { .op = WIRE_GENERATE_KEY,
                                     .key = key_new(KEY_PURPOSE_SEAL),
                                     .algorithm = KEY_ALGORITHM_AES_256 };
-    struct wire_response response;
+    struct wire_response response = { 0 };
     peer_new(&deaf, UID_API);
     peer_new(&innocent, UID_API);
     put_request(&deaf, &bytes, request);
@@ -463,15 +463,15 @@ static void whatever_ends_the_signer_leaves_no_core(void **state)
     int status = 0;
     pid_t pid = fork();
     if (pid == 0) {
-        (void)signal(SIGSEGV, SIG_DFL);
+        (void)signal(SIGABRT, SIG_DFL);
         (void)prctl(PR_SET_DUMPABLE, 1); /* the changes of user above had taken it */
-        _exit(chdir(rig.folder) == 0 && raise(SIGSEGV) == 0 ? 0 : 1);
+        _exit(chdir(rig.folder) == 0 && raise(SIGABRT) == 0 ? 0 : 1);
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
     if (!WCOREDUMP(status)) {
         print_message("this machine makes no cores: none is missed here\n");
     }
-    assert_int_equal(kill(rig.pid, SIGSEGV), 0);
+    assert_int_equal(kill(rig.pid, SIGABRT), 0);
     assert_int_equal(waitpid(rig.pid, &status, 0), rig.pid);
     rig.pid = 0;
     assert_true(WIFSIGNALED(status));

@@ -243,6 +243,38 @@ static void a_token_that_comes_back_signs_within_two_seconds(void **state)
     assert_int_equal(rig_end(&rig, SIGTERM), 0);
 }
 
+static void a_token_that_is_away_at_the_start_is_waited_for(void **state)
+{
+    (void)state;
+    CLEANUP(rig_free) struct rig rig;
+    char *argv[] = { rig.program, (char *)"--config", rig.config_path, NULL };
+    rig_faulty(&rig);
+    rig_start(&rig);
+    struct sign_request request = request_for(key_made(&rig), KEY_ALGORITHM_EC_P256);
+    assert_fault(uuid_new(&request.op_id), NONE);
+    assert_fault(sign_in(&rig, &request, 20000), NONE);
+    assert_int_equal(rig_end(&rig, SIGTERM), 0);
+    control(&rig, "C_Initialize rv=0x30 times=0\n");
+    (void)rig_run(&rig, argv, &rig.pid);
+    mono_ns limit = clock_mono() + RIG_LIMIT;
+    while (!rig_log_has(&rig, "\"event\":\"token_awaited\"")) {
+        assert_true(clock_mono() < limit);
+        (void)poll(NULL, 0, 5);
+    }
+    assert_int_equal(kill(rig.pid, 0), 0);
+    control(&rig, "\n");
+    limit = clock_mono() + RIG_LIMIT;
+    while (FAULTED(sign_in(&rig, &request, 2000))) {
+        assert_true(clock_mono() < limit);
+        (void)poll(NULL, 0, 5);
+    }
+    assert_int_equal(rig_end(&rig, SIGTERM), 0);
+    control(&rig, "C_Initialize rv=0x30 times=0\n");
+    (void)rig_run(&rig, argv, &rig.pid); /* and who stops it while it waits is heard */
+    (void)poll(NULL, 0, 100);
+    assert_int_equal(rig_end(&rig, SIGTERM), EXIT_FAILED_CODE);
+}
+
 /* ---- the PIN ---- */
 
 static void a_supervisor_that_restarts_on_and_on_shows_a_wrong_pin_once(void **state)
@@ -330,6 +362,7 @@ int main(void)
         cmocka_unit_test(too_many_calls_that_hang_end_the_process_and_the_next_one_signs),
         cmocka_unit_test(an_operation_during_which_the_process_died_gives_one_signature),
         cmocka_unit_test(a_token_that_comes_back_signs_within_two_seconds),
+        cmocka_unit_test(a_token_that_is_away_at_the_start_is_waited_for),
         cmocka_unit_test(a_supervisor_that_restarts_on_and_on_shows_a_wrong_pin_once),
         cmocka_unit_test(a_pin_refused_while_running_ends_the_process_once_its_file_changes),
         cmocka_unit_test(a_signature_costs_two_calls_and_a_key_is_looked_for_once),

@@ -32,7 +32,7 @@ static struct {
 } rules[RULES_MAX];
 static size_t rule_count;
 static unsigned hits, generation;
-static bool dead;
+static bool dead, sick;
 static struct {
     const char *name;
     unsigned calls, now, most;
@@ -109,8 +109,8 @@ unsigned p11fault_most(const char *function)
 
 static enum p11fault_effect effect_named(const char *name)
 {
-    static const char *const names[] = { "none", "do-it", "close-sessions", "logout", "finalize",
-                                         "die",  "hold",  "forget",         "exit",   "exit-late" };
+    static const char *const names[] = { "none", "do-it", "close-sessions", "logout", "finalize", "die",
+                                         "sick", "hold",  "forget",         "exit",   "exit-late" };
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         if (strcmp(names[i], name) == 0) {
             return (enum p11fault_effect)i;
@@ -262,12 +262,18 @@ static void hold_locked(unsigned ms)
     }
 }
 
-static bool is_dead_locked(const char *name)
+/* What the state of the module makes of the call, whatever the rules say; CKR_OK = nothing. */
+static CK_RV ill_locked(const char *name)
 {
-    if (dead && strcmp(name, "C_Initialize") == 0) {
-        dead = false;
+    if (strcmp(name, "C_Finalize") == 0) {
+        sick = false;
+        return CKR_OK;
     }
-    return dead && strcmp(name, "C_Finalize") != 0;
+    if (strcmp(name, "C_Initialize") == 0) {
+        dead = false;
+        return CKR_OK;
+    }
+    return dead ? CKR_CRYPTOKI_NOT_INITIALIZED : sick ? CKR_DEVICE_ERROR : CKR_OK;
 }
 
 /* What is to become of one call. */
@@ -311,11 +317,12 @@ static struct verdict begin(const char *name)
         hold_locked(rule.hold_ms);
     }
     dead = dead || (hit && rule.effect == P11FAULT_DIE);
-    bool gone = is_dead_locked(name);
+    sick = sick || (hit && rule.effect == P11FAULT_SICK);
+    CK_RV ill = ill_locked(name);
     (void)pthread_mutex_unlock(&lock);
-    if (gone) {
+    if (ill != CKR_OK) {
         verdict.answer = true;
-        verdict.rv = CKR_CRYPTOKI_NOT_INITIALIZED;
+        verdict.rv = ill;
     } else if (hit) {
         harm(&rule, slot, session);
         verdict.do_it = rule.effect == P11FAULT_DO_IT;

@@ -25,6 +25,7 @@ enum p11fault_effect {
     P11FAULT_LOGOUT,         /* "logout" */
     P11FAULT_FINALIZE,       /* "finalize" */
     P11FAULT_DIE,            /* "die": CKR_CRYPTOKI_NOT_INITIALIZED for every call until the next C_Initialize */
+    P11FAULT_SICK,           /* "sick": CKR_DEVICE_ERROR for every call until C_Finalize */
     P11FAULT_HOLD,           /* "hold": the call waits until p11fault_clear, or hold_ms */
     P11FAULT_FORGET,         /* "forget": C_FindObjects finds nothing */
     P11FAULT_EXIT,           /* "exit": the process ends with P11FAULT_EXIT_CODE, before the real call */

@@ -260,9 +260,9 @@ static CK_RV odd_generate_pair(CK_SESSION_HANDLE session, CK_MECHANISM *mechanis
             with.mechanism = CKM_RSA_PKCS_KEY_PAIR_GEN;
         }
     }
-    return rv != CKR_OK ? rv
-                        : real->C_GenerateKeyPair(session, &with, a, public_count, b, private_count, public_key,
-                                                  private_key);
+    return rv != CKR_OK
+               ? rv
+               : real->C_GenerateKeyPair(session, &with, a, public_count, b, private_count, public_key, private_key);
 }
 
 static CK_RV odd_generate(CK_SESSION_HANDLE session, CK_MECHANISM *mechanism, CK_ATTRIBUTE *attributes, CK_ULONG count,

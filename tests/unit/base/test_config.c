@@ -303,7 +303,7 @@ static void paths_are_absolute_and_leave_room_for_sockets(void **state)
     longest[108] = 0;
     (void)snprintf(text, sizeof(text), "signer:\n  socket: %s\n", longest);
     assert_refused(text, "svc.yaml:2: signer.socket: must be shorter than 108 bytes");
-    assert_refused("token:\n  module: /m.so\n", "token.pin_file: is needed with token.module");
+    assert_refused("token:\n  module: /m.so\n", "token.pin_file: is needed with token.module, unless token.login is not user");
     assert_accepted("token:\n  module: /m.so\n  pin_file: /pin\n");
 }
 
@@ -314,6 +314,32 @@ static void keyless_signing_needs_its_attestors(void **state)
                    "code_signing.keyless.attestors_file: is needed with code_signing.keyless.enabled");
     assert_accepted("code_signing:\n  keyless:\n    enabled: true\n    attestors_file: /etc/svc/attestors.yaml\n");
     assert_accepted("code_signing:\n  keyless:\n    attestors_file: /etc/svc/attestors.yaml\n");
+}
+
+static void a_signer_between_hosts_needs_both_ends_certificates_and_names(void **state)
+{
+    (void)state;
+    static const char files[] = "  tls_certificate_file: /c.pem\n  tls_key_file: /k.pem\n  tls_ca_file: /a.pem\n";
+    char text[512];
+    assert_refused("signer:\n  address: 192.0.2.1:9443\n",
+                   "signer.tls_certificate_file: is needed with signer.address\n"
+                   "signer.tls_key_file: is needed with signer.address\n"
+                   "signer.tls_ca_file: is needed with signer.address\n"
+                   "signer.peer_names: needs 1 to 32 names with signer.address");
+    (void)snprintf(text, sizeof(text), "signer:\n  listen: 192.0.2.1\n  peer_names: [x]\n%s", files);
+    assert_refused(text, "svc.yaml:2: signer.listen: '192.0.2.1' must be ADDRESS:PORT, for example 127.0.0.1:8443");
+    (void)snprintf(text, sizeof(text), "signer:\n  listen: '[::]:9443'\n%s", files);
+    assert_refused(text, "signer.peer_names: needs 1 to 32 names with signer.listen");
+    (void)snprintf(text, sizeof(text), "signer:\n  listen: '[::]:9443'\n  peer_names: ['*.example']\n%s", files);
+    assert_refused(text, "svc.yaml:3: signer.peer_names: '*.example' must be a whole name without '*'");
+    (void)snprintf(text, sizeof(text), "signer:\n  listen: a:1\n  address: b:1\n  peer_names: [x]\n%s", files);
+    assert_refused(text,
+                   "svc.yaml:3: signer.address: is given with signer.listen; a host has a signer or uses another's");
+    assert_refused("signer:\n  address: b:1\n  peer_names: [x]\n  tls_ca_file: a.pem\n"
+                   "  tls_certificate_file: /c\n  tls_key_file: /k\n",
+                   "svc.yaml:4: signer.tls_ca_file: 'a.pem' must be an absolute path");
+    (void)snprintf(text, sizeof(text), "signer:\n  address: b:1\n  peer_names: [x]\n%s", files);
+    assert_accepted(text);
 }
 
 static void fulcio_needs_its_roots_and_no_wire_that_others_read(void **state)
@@ -382,6 +408,7 @@ int main(void)
         cmocka_unit_test(a_log_that_is_not_synced_needs_replicas),
         cmocka_unit_test(there_are_more_threads_than_bulkhead_places),
         cmocka_unit_test(keyless_signing_needs_its_attestors),
+        cmocka_unit_test(a_signer_between_hosts_needs_both_ends_certificates_and_names),
         cmocka_unit_test(fulcio_needs_its_roots_and_no_wire_that_others_read),
         cmocka_unit_test(files_of_code_signing_are_named_from_the_root),
         cmocka_unit_test(a_listener_has_an_address_and_a_port),

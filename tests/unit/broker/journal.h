@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 static atomic_uint syncs;        /* calls so far */
@@ -22,6 +23,7 @@ static atomic_bool sync_fails;   /* the next ones answer EIO */
 static atomic_bool sync_holds;   /* the next ones wait until it is false again */
 static atomic_uint syncs_held;   /* how many do */
 static atomic_uint sync_tickets; /* one is let go for each */
+static atomic_bool sync_slow;    /* the next ones take as long as a disk does */
 
 int fdatasync(int fd);
 int fdatasync(int fd)
@@ -36,6 +38,9 @@ int fdatasync(int fd)
         (void)sched_yield();
     }
     atomic_fetch_sub(&syncs_held, 1);
+    if (atomic_load(&sync_slow)) {
+        (void)nanosleep(&(struct timespec){ .tv_nsec = 50 * 1000 }, NULL);
+    }
     if (atomic_load(&sync_fails)) {
         errno = EIO;
         return -1;

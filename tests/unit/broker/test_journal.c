@@ -20,6 +20,62 @@ static struct fault enter(struct journal *journal, const char *id_text, unsigned
     return fault;
 }
 
+static const struct place *starved;
+
+static struct fault open_starved(void)
+{
+    struct journal *journal = NULL;
+    uint64_t cut = 0;
+    TRY(journal_open_sized(starved->folder, JOURNAL_RETENTION_MIN, 1024, NULL, &cut, &journal));
+    mem_fail_after(-1);
+    journal_close(journal);
+    return OK;
+}
+
+static void a_start_without_memory_is_refused_and_harms_nothing(void **state)
+{
+    (void)state;
+    CLEANUP(place_free) struct place place = place_new();
+    starved = &place;
+    assert_true(fail_each_allocation(open_starved) >= 4); /* a new journal */
+    struct journal *journal = journal_in(&place, 1024);
+    for (unsigned n = 0; n < 20; n++) {
+        assert_signs(journal, n, false);
+    }
+    journal_close(journal);
+    assert_true(fail_each_allocation(open_starved) >= 4); /* and one that has something to tell */
+    journal = journal_in(&place, 1024);
+    for (unsigned n = 0; n < 20; n++) {
+        assert_signs(journal, n, true);
+    }
+    journal_close(journal);
+}
+
+static void a_signature_that_the_index_has_no_memory_for_is_not_written(void **state)
+{
+    (void)state;
+    CLEANUP(place_free) struct place place = place_new();
+    CLEANUP(journal_closep) struct journal *journal = journal_in(&place, SEGMENT_BYTES);
+    CLEANUP(op_freep) struct op *op = op_within(60000);
+    struct journal_entry entry = { 0 };
+    uint8_t made[SIGNATURE_LEN];
+    unsigned n = 0;
+    for (; journal->index.used + 1 <= journal->index.size / 4 * 3; n++) {
+        assert_signs(journal, n, false);
+    }
+    uint64_t bytes = journal_bytes(journal);
+    signature_of(n, made);
+    assert_fault(enter(journal, id_of(n).text, n, 60000, &entry), NONE);
+    mem_fail_after(0);
+    assert_fault(journal_commit(op, &entry, SPAN_ARRAY(made)), SIGNER_JOURNAL);
+    mem_fail_after(-1);
+    assert_non_null(strstr(op->note.detail, "memory"));
+    assert_true(journal_usable(journal, NULL, 0));
+    assert_int_equal(journal_bytes(journal), bytes);
+    assert_signs(journal, n, false);
+    assert_signs(journal, 0, true);
+}
+
 static void an_id_that_was_used_for_another_request_is_refused(void **state)
 {
     (void)state;
@@ -352,6 +408,7 @@ static void many_signers_lose_nothing(void **state)
     CLEANUP(place_free) struct place place = place_new();
     struct journal *journal = journal_in(&place, 16384);
     struct signer signers[8];
+    atomic_store(&sync_slow, true); /* so that others wait for it */
     for (unsigned i = 0; i < 8; i++) {
         signers[i] = (struct signer){ .journal = journal, .n = i * 1000 };
         assert_int_equal(pthread_create(&signers[i].thread, NULL, sign_many, &signers[i]), 0);
@@ -361,6 +418,7 @@ static void many_signers_lose_nothing(void **state)
         assert_fault(signers[i].fault, NONE);
         assert_false(signers[i].replayed);
     }
+    atomic_store(&sync_slow, false);
     journal_close(journal);
     journal = journal_in(&place, 16384);
     for (unsigned i = 0; i < 8; i++) {
@@ -374,6 +432,8 @@ static void many_signers_lose_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_start_without_memory_is_refused_and_harms_nothing),
+        cmocka_unit_test(a_signature_that_the_index_has_no_memory_for_is_not_written),
         cmocka_unit_test(an_id_that_was_used_for_another_request_is_refused),
         cmocka_unit_test(an_id_that_is_none_is_refused),
         cmocka_unit_test(a_second_signer_on_the_same_journal_is_refused),

@@ -159,6 +159,7 @@ static void what_reaches_beyond_the_process_is_refused(void **state)
     assert_all_refused(SANDBOX_SOFTHSM, attempts, COUNT_OF(attempts));
     assert_all_refused(SANDBOX_MODULE, attempts, COUNT_OF(attempts));
     const struct attempt narrow[] = {
+        CALL(clone, 0, THREAD | CLONE_SYSVSEM | CLONE_SETTLS),
         CALL(socket, 0, AF_UNIX, SOCK_STREAM, 0),
         CALL(socket, 0, AF_INET, SOCK_STREAM, 0),
         CALL(socket, 0, AF_INET6, SOCK_DGRAM, 0),

@@ -161,10 +161,7 @@ static inline SSL *stranger_meets(struct shaker *server, SSL_CTX *context, int f
     SSL *ssl = SSL_new(context);
     assert_non_null(ssl);
     assert_int_equal(SSL_set_fd(ssl, fd), 1);
-    if (SSL_connect(ssl) == 1) {
-        char byte;
-        (void)SSL_read(ssl, &byte, 0); /* TLS 1.3: the client is done before the server has judged */
-    } else {
+    if (SSL_connect(ssl) != 1) { /* in TLS 1.3 it may succeed: the client is done before the server has judged */
         (void)shutdown(fd, SHUT_WR);
     }
     shaker_end(server);

@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 
 #define TOKEN_KEYS_MAX 8
+#define TOKEN_NAME     "backup" /* it is not the first one */
 
 static struct {
     struct uuid ids[TOKEN_KEYS_MAX];
@@ -30,7 +31,7 @@ static struct signer_client *token_client(void)
 /* type: "P-256", "P-384" or "RSA". The public half is PKIX DER in *spki, which the caller frees. */
 static struct key_ref token_make_key(const char *type, enum key_purpose purpose, struct buf *spki)
 {
-    struct key_ref ref = { .tenant = { "default" }, .purpose = purpose };
+    struct key_ref ref = { .tenant = { "default" }, .purpose = purpose, .token = { TOKEN_NAME } };
     EVP_PKEY *key = strcmp(type, "RSA") == 0 ? EVP_PKEY_Q_keygen(NULL, NULL, "RSA", (size_t)3072)
                                              : EVP_PKEY_Q_keygen(NULL, NULL, "EC", type);
     BUG_IF(key == NULL || token.count == TOKEN_KEYS_MAX || FAULTED(uuid_new(&ref.id)));
@@ -64,7 +65,7 @@ struct fault signer_sign(struct op *op, struct signer_client *client, const stru
     for (size_t i = 0; i < token.count; i++) {
         key = uuid_equal(token.ids[i], request->key.id) ? token.keys[i] : key;
     }
-    REQUIRE(key != NULL, KEY_NOT_FOUND);
+    REQUIRE(key != NULL && strcmp(request->key.token.text, TOKEN_NAME) == 0, KEY_NOT_FOUND);
     REQUIRE(request->digest.len == hash_size(request->hash), BAD_ARGUMENT);
     CLEANUP(EVP_PKEY_CTX_freep) EVP_PKEY_CTX *ctx = EVP_PKEY_CTX_new_from_pkey(NULL, key, NULL);
     CLEANUP(EVP_MD_freep) EVP_MD *md = EVP_MD_fetch(NULL, digests[request->hash], NULL);

@@ -32,6 +32,31 @@ static void a_pin_refused_later_is_latched(void **state)
     assert_non_null(strstr(status_now().cause, "not tried again"));
 }
 
+/* ---- opening ---- */
+
+static void what_initialise_refuses_with_is_told(void **state)
+{
+    (void)state;
+    static const struct {
+        CK_RV rv;
+        const char *says;
+    } ways[] = { { CKR_DEVICE_ERROR, "C_Initialize: CKR_DEVICE_ERROR" },
+                 { CKR_GENERAL_ERROR, "C_Initialize: CKR_GENERAL_ERROR" },
+                 { CKR_LIBRARY_LOAD_FAILED, "install what the module needs" } };
+    for (size_t i = 0; i < COUNT_OF(ways); i++) {
+        CLEANUP(buf_free) struct buf why = BUF_INIT(1024);
+        struct token *none = NULL;
+        const char *text = NULL;
+        plan(.function = "C_Initialize", .rv = ways[i].rv);
+        assert_fault(token_open(&settings, &why, &none), TOKEN_UNAVAILABLE);
+        clear_rules();
+        assert_ok(buf_cstr(&why, &text));
+        if (strstr(text, ways[i].says) == NULL) {
+            fail_msg("'%s' does not say '%s'", text, ways[i].says);
+        }
+    }
+}
+
 /* ---- lost once ---- */
 
 static void a_lost_session_is_replaced(void **state)
@@ -103,19 +128,6 @@ static void a_lost_handle_is_found_again_without_recovery(void **state)
     assert_int_equal(calls_of("C_FindObjectsInit") - before, 2); /* one to sign, one to verify */
     assert_int_equal(status_now().recoveries, 0);
     assert_works_again();
-}
-
-static void a_key_is_looked_for_once(void **state)
-{
-    (void)state;
-    CLEANUP(op_freep) struct op *op = op_within(PATIENCE_MS);
-    CLEANUP(token_session_putp) struct token_session *session = session_of(op);
-    unsigned before = calls_of("C_FindObjectsInit");
-    for (int i = 0; i < 20; i++) {
-        CLEANUP(buf_free) struct buf signature = BUF_INIT(SIGNATURE_MAX);
-        assert_ok(token_sign(op, session, &key, SIGN_SCHEME_ECDSA, HASH_SHA256, SPAN_ARRAY(digest), &signature));
-    }
-    assert_int_equal(calls_of("C_FindObjectsInit") - before, 1);
 }
 
 /* ---- every way, everywhere ---- */
@@ -350,6 +362,45 @@ static void a_module_is_not_finalised_under_a_call_that_hangs(void **state)
     assert_false(status_now().restart_advised);
 }
 
+static void a_restart_of_the_module_waits_for_the_calls_that_are_inside(void **state)
+{
+    (void)state;
+    struct caller slow = { .ms = PATIENCE_MS };
+    unsigned before = calls_of("C_Initialize");
+    plan(.function = "C_Sign", .rv = CKR_OK, .times = 1, .effect = P11FAULT_HOLD, .hold_ms = 300);
+    plan(.function = "C_Sign", .rv = CKR_CRYPTOKI_NOT_INITIALIZED, .times = 1);
+    assert_int_equal(pthread_create(&slow.thread, NULL, call_once, &slow), 0);
+    wait_until_held();
+    struct caller hit = { .ms = PATIENCE_MS };
+    (void)call_once(&hit);
+    assert_ok(hit.fault);
+    assert_int_equal(pthread_join(slow.thread, NULL), 0);
+    assert_ok(slow.fault);
+    assert_int_equal(calls_of("C_Initialize") - before, 1);
+    assert_false(status_now().restart_advised);
+    assert_works_again();
+}
+
+static void a_library_that_cannot_be_initialised_again_advises_a_restart(void **state)
+{
+    (void)state;
+    plan(.function = "C_SignInit", .rv = CKR_CRYPTOKI_NOT_INITIALIZED);
+    plan(.function = "C_OpenSession", .rv = CKR_CRYPTOKI_NOT_INITIALIZED);
+    assert_fault(sign_within(PATIENCE_MS), TOKEN_UNAVAILABLE);
+    assert_false(status_now().restart_advised); /* not at once: the next attempt may help */
+    token_lock(&token->lock);
+    token->broken_since -= 60 * NS_PER_S; /* a minute later */
+    token_unlock(&token->lock);
+    mono_ns deadline = clock_mono() + PATIENCE_MS * NS_PER_MS;
+    while (!status_now().restart_advised) {
+        assert_true(clock_mono() < deadline);
+        (void)poll(NULL, 0, 1);
+    }
+    assert_non_null(strstr(status_now().cause, "cannot be initialised again"));
+    assert_works_again();
+    assert_false(status_now().restart_advised);
+}
+
 /* ---- the other operations ---- */
 
 static void a_key_whose_making_was_interrupted_is_made_once(void **state)
@@ -443,6 +494,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_wrong_pin_is_shown_to_the_token_once),
+        cmocka_unit_test(what_initialise_refuses_with_is_told),
         EACH(a_pin_refused_later_is_latched),
         EACH(a_lost_session_is_replaced),
         EACH(a_session_lost_between_init_and_sign_is_replaced),
@@ -451,7 +503,6 @@ int main(void)
         EACH(already_logged_in_is_success),
         EACH(a_finalised_module_is_initialised_again),
         EACH(a_lost_handle_is_found_again_without_recovery),
-        EACH(a_key_is_looked_for_once),
         EACH(what_fails_once_is_healed_within_the_operation),
         EACH(what_goes_on_failing_is_refused_cleanly_and_heals_when_it_ends),
         EACH(a_refusal_of_one_call_recovers_nothing),
@@ -463,6 +514,8 @@ int main(void)
         EACH(news_of_what_is_healed_already_heals_nothing_again),
         EACH(a_call_that_hangs_blocks_only_itself),
         EACH(a_module_is_not_finalised_under_a_call_that_hangs),
+        EACH(a_restart_of_the_module_waits_for_the_calls_that_are_inside),
+        EACH(a_library_that_cannot_be_initialised_again_advises_a_restart),
         EACH(a_key_whose_making_was_interrupted_is_made_once),
         EACH(a_second_maker_of_a_key_waits_for_the_first),
         EACH(sealing_and_unsealing_heal_too),

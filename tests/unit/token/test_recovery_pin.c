@@ -76,7 +76,7 @@ static unsigned notes_there(bool *private)
     for (const struct dirent *entry = readdir(folder); entry != NULL; entry = readdir(folder)) {
         struct stat info;
         assert_int_equal(fstatat(dirfd(folder), entry->d_name, &info, 0), 0);
-        if (S_ISREG(info.st_mode)) {
+        if (S_ISREG(info.st_mode) && strncmp(entry->d_name, "pin-refused-", 12) == 0) {
             count++;
             *private = (info.st_mode & 0777) == 0600;
         }

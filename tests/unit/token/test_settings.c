@@ -110,6 +110,11 @@ static void flat_settings_that_cannot_be_meant_are_refused(void **state)
         { "  pin_file: PINFILE\n  quirks: ['set:CKA_COPYABLE=yes', 'set:CKA_COPYABLE=no']\n", "to yes and to no" },
         { "  pin_file: PINFILE\n  quirks: ['set:CKA_PRIVATE=no']\n", "without login only" },
         { "  pin_file: PINFILE\n  label: ''\n", "label, serial or slot must say" },
+        { "  pin_file: PINFILE\n  environment: ['LD_PRELOAD=/tmp/x.so']\n", "token.environment: 'LD_PRELOAD" },
+        { "  pin_file: PINFILE\n  environment: ['SVC_FIPS=false']\n", "token.environment: 'SVC_FIPS" },
+        { "  pin_file: PINFILE\n  environment: ['PATH=/tmp']\n", "token.environment: 'PATH" },
+        { "  pin_file: PINFILE\n  environment: [NAME]\n", "is no NAME=value" },
+        { "  pin_file: PINFILE\n  environment: ['=x']\n", "is no NAME=value" },
         { "  pin_file: /nowhere/pin\n", "token.pin_file /nowhere/pin must be a regular file" },
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
@@ -121,7 +126,8 @@ static void flat_settings_that_cannot_be_meant_are_refused(void **state)
 static void flat_settings_become_one_token(void **state)
 {
     (void)state;
-    CLEANUP(config_freep) struct config *config =
+    CLEANUP(config_freep)
+    struct config *config =
         config_of("  module: /opt/p11.so\n  label: ours\n  serial: '42'\n  slot: 7\n  pin_file: PINFILE\n"
                   "  init_args: hello\n  public_keys_dir: /etc/keys\n  folders: [/var/a, /var/b]\n"
                   "  quirks: [pss-raw, 'omit:CKA_DERIVE', 'set:CKA_MODIFIABLE=no']\n");
@@ -239,12 +245,13 @@ static void a_file_of_tokens_and_a_flat_module_exclude_each_other(void **state)
 static void a_file_describes_several_tokens(void **state)
 {
     (void)state;
-    CLEANUP(config_freep) struct config *config =
-        config_of_file("tokens:\n"
-                       "  - name: first\n    label: x\n    pin_file: PINFILE\n"
-                       "  - name: second\n    module: /opt/p11.so\n    serial: '0042'\n    slot: 3\n    login: protected\n"
-                       "    sessions: 8\n    init_args: \"a='b'\"\n    public_keys_dir: /etc/keys\n"
-                       "    folders: [/var/lib/hsm]\n    quirks: [id-text, 'omit:CKA_WRAP']\n");
+    CLEANUP(config_freep)
+    struct config *config = config_of_file(
+        "tokens:\n"
+        "  - name: first\n    label: x\n    pin_file: PINFILE\n"
+        "  - name: second\n    module: /opt/p11.so\n    serial: '0042'\n    slot: 3\n    login: protected\n"
+        "    sessions: 8\n    init_args: \"a='b'\"\n    public_keys_dir: /etc/keys\n"
+        "    folders: [/var/lib/hsm]\n    quirks: [id-text, 'omit:CKA_WRAP']\n");
     CLEANUP(tokens_settings_freep) struct tokens_settings *settings = loaded(config);
     const struct token_settings *first = &settings->at[0], *second = &settings->at[1];
     assert_int_equal(settings->count, 2);
@@ -282,7 +289,8 @@ static void the_sandbox_is_told_every_folder(void **state)
     NEEDS_SOFTHSM;
     char tokens[128];
     struct token_places places;
-    CLEANUP(config_freep) struct config *config = config_of_file(
+    CLEANUP(config_freep)
+    struct config *config = config_of_file(
         "tokens:\n"
         "  - {name: a, module: " SOFTHSM_MODULE ", label: x, pin_file: PINFILE, public_keys_dir: /etc/keys}\n"
         "  - {name: b, module: /opt/hsm/lib/p11.so, label: x, pin_file: PINFILE, folders: [/var/lib/hsm]}\n"
@@ -321,8 +329,7 @@ static void use(struct token *token, struct key_ref *key)
         *key = key_new(KEY_PURPOSE_CODESIGN);
         assert_ok(token_generate(op, session, key, KEY_ALGORITHM_EC_P256, &spki));
     }
-    struct fault fault =
-        token_sign(op, session, key, SIGN_SCHEME_ECDSA, HASH_SHA256, SPAN_ARRAY(digest), &signature);
+    struct fault fault = token_sign(op, session, key, SIGN_SCHEME_ECDSA, HASH_SHA256, SPAN_ARRAY(digest), &signature);
     if (FAULTED(fault)) {
         fail_msg("%s (%s)", op->note.detail, op->note.log_detail);
     }
@@ -365,6 +372,19 @@ static void softhsm_beside_nss(void)
 static const char two_yaml[] = "tokens:\n"
                                "  - {name: left, module: " SOFTHSM_MODULE ", label: left, pin_file: PINFILE}\n"
                                "  - {name: right, module: " SOFTHSM_MODULE ", label: right, pin_file: PINFILE}\n";
+
+static void a_module_finds_its_environment(void **state)
+{
+    (void)state;
+    struct token_places places;
+    CLEANUP(config_freep)
+    struct config *config = config_of("  module: /opt/p11.so\n  pin_file: PINFILE\n"
+                                      "  environment: ['HsmConfigPath=/etc/hsm=1', 'PATHS=']\n");
+    CLEANUP(tokens_settings_freep) struct tokens_settings *settings = loaded(config);
+    assert_ok(token_places_find(settings, &places));
+    assert_string_equal(getenv("HsmConfigPath"), "/etc/hsm=1");
+    assert_string_equal(getenv("PATHS"), "");
+}
 
 static void keys_are_addressed_by_their_token(void **state)
 {
@@ -449,6 +469,7 @@ int main(void)
         cmocka_unit_test(a_file_of_tokens_and_a_flat_module_exclude_each_other),
         cmocka_unit_test(a_file_describes_several_tokens),
         cmocka_unit_test(the_sandbox_is_told_every_folder),
+        cmocka_unit_test(a_module_finds_its_environment),
         cmocka_unit_test(keys_are_addressed_by_their_token),
         cmocka_unit_test(a_token_that_is_closed_does_not_take_its_neighbour_along),
         cmocka_unit_test(one_token_that_cannot_be_opened_refuses_all),
