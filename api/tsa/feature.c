@@ -75,6 +75,10 @@ const struct metric tsa_metrics[TSA_METRIC_COUNT] = {
                              METRIC_COUNTER,
                              "Requests sent away by a tenant's own limits, by limit.",
                              { "tenant", "limit" } },
+    [TSA_METRIC_CHECKS] = { "svc_tsa_token_checks_total",
+                            METRIC_COUNTER,
+                            "Tokens verified before they left, by result; one that failed did not leave.",
+                            { "result" } },
 };
 
 struct fault tsa_new(struct op *op, const struct tsa_settings *settings, struct tsa **ret_tsa)

@@ -33,7 +33,7 @@ static struct fault unit_of(struct op *op, struct services *services, const stru
     struct managed_key key;
     TRY(keys_get(op, services, active->id, &key));
     TRY(tsa_unit_of_chain(op, &key.ref, key.algorithm, key.spki, active->chain, active->chain_count,
-                          tsa->settings.config->tsa_accuracy_ms, &made));
+                          tsa_accuracy_stated_ms(tsa->settings.config), &made));
     made->usage_end = active->usage_end < made->usage_end ? active->usage_end : made->usage_end;
     *ret_unit = TAKE(made);
     return OK;

@@ -17,6 +17,7 @@
 
 #define TSA_REQUEST_MAX  65536
 #define TSA_NONCE_MAX    64 /* bytes of magnitude; clients send 8 to 20 */
+#define TSA_OID_MAX      64 /* bytes of an object identifier's body */
 #define TSA_POLICIES_MAX 32
 #define TSA_TOKEN_MAX    16384
 #define TSA_REPLY_MAX    (TSA_TOKEN_MAX + 512)
@@ -42,7 +43,7 @@ struct tsa_rules {
 struct fault tsa_rules_init(struct op *op, const struct config *config, struct tsa_rules *ret_rules);
 void tsa_rules_clear(struct tsa_rules *rules);
 
-/* TSA_BAD_FORMAT: not DER or not a TimeStampReq. TSA_BAD_REQUEST: version, nonce too large. */
+/* TSA_BAD_FORMAT: not DER or not a TimeStampReq. TSA_BAD_REQUEST: version, nonce or object identifier too large. */
 struct fault tsq_parse(struct op *op, struct span der, struct tsq *ret_request);
 /* TSA_BAD_ALG, TSA_POLICY, TSA_EXTENSION. *ret_policy: the OID body that the token states. */
 struct fault tsq_judge(struct op *op, const struct tsa_rules *rules, const struct tsq *request,
@@ -62,6 +63,8 @@ struct tsa_unit {
     struct buf sid;                   /* issuerAndSerialNumber */
     struct buf certificate_attribute; /* signingCertificateV2, the whole Attribute */
     struct buf accuracy;              /* Accuracy, the whole element */
+    struct buf name;                  /* tsa [0] GeneralName of the leaf's subject, the whole element */
+    struct buf root_pem, below_pem;   /* for the check before a token leaves: what it is verified by */
 };
 /* `chain`: leaf, root. CRYPTO when the leaf does not belong to `spki`. */
 struct fault tsa_unit_new(struct op *op, const struct key_ref *ref, enum key_algorithm algorithm, struct span spki,
@@ -84,9 +87,20 @@ struct tsa_statement {
     struct span policy;
     uint64_t serial;
     utc_us time;
+    unsigned digits; /* of a second, 0 to 6; the rest of `time` is cut off */
+    bool name;       /* state the unit's */
 };
 struct fault tsa_token(struct op *op, const struct tsa_unit *unit, const struct tsa_statement *statement,
                        struct span *ret_token);
+
+/* Reads a token back as a stranger would, with the unit's own certificates and root: signature, binding, path at the
+ * stated time, and that it says what it was to say. CRYPTO, and the log's note says what failed. */
+struct fault tsa_check(struct op *op, const struct tsa_unit *unit, const struct tsa_statement *statement,
+                       struct span token);
+/* The accuracy that tokens state: what the clock is held to, and what their time leaves out. */
+int64_t tsa_accuracy_stated_ms(const struct config *config);
+/* What a time of that many digits leaves out at most, and a microsecond. */
+utc_us tsa_time_step(unsigned digits);
 
 /* Serial numbers: lease << 20 | n, where a lease is the stream sequence of an event, so that no two instances and no
  * two starts ever share one. */
@@ -123,6 +137,7 @@ struct tsa {
     struct tsa_settings settings; /* tenants.h */
     struct tsa_current current;   /* current.h: the unit that stamps; changes while requests are under way */
     struct tsa_limits limits;     /* limits.h */
+    _Atomic uint64_t made;        /* tokens, to tell which are checked */
     _Atomic(utc_us) mark;         /* of its own log; 0 for the first one, whose mark the clock's gate has */
     atomic_bool known;            /* the tenant is there: until then there is no authority at its address */
     pthread_mutex_t follow_lock;  /* guards what follows: whoever follows the record of units (follow.c) */
@@ -169,6 +184,7 @@ enum tsa_metric {
     TSA_METRIC_UNIT_USAGE_END,
     TSA_METRIC_UNIT_SUCCESSOR,
     TSA_METRIC_LIMITED,
+    TSA_METRIC_CHECKS,
     TSA_METRIC_COUNT
 };
 

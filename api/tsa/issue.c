@@ -5,12 +5,12 @@
 
 #include <stdio.h>
 
-/* The time is taken once, to the millisecond that the token will state. */
+/* The time is taken once, to the digit that the token will state. */
 static struct fault take_time(struct op *op, struct tsa *tsa, const struct tsa_unit *unit, utc_us *ret_time)
 {
     utc_us now = 0;
     TRY(clock_watch_now(op, tsa->clock, &now));
-    now -= now % 1000;
+    now -= now % tsa_time_step((unsigned)tsa->settings.config->tsa_time_digits);
     if (now < atomic_load_explicit(&tsa->mark, memory_order_relaxed)) {
         return op_fail(op, FAULT(TSA_TIME), "%s", clock_reason_says(CLOCK_BEHIND));
     }
@@ -46,16 +46,36 @@ static struct fault describe(const struct tsa_unit *unit, const struct tsa_state
     return jout_end(&json);
 }
 
+/* The first one of all, and then each so many-th. */
+static struct fault check(struct op *op, const struct services *services, struct tsa *tsa, const struct tsa_unit *unit,
+                          const struct tsa_statement *statement, struct span token)
+{
+    uint64_t every = (uint64_t)tsa->settings.config->tsa_verify_every;
+    if (every == 0 || atomic_fetch_add_explicit(&tsa->made, 1, memory_order_relaxed) % every != 0) {
+        return OK;
+    }
+    struct fault fault = tsa_check(op, unit, statement, token);
+    metrics_add(services->metrics, &tsa_metrics[TSA_METRIC_CHECKS], 1,
+                (const char *const[]){ FAULTED(fault) ? "failed" : "passed" });
+    return fault;
+}
+
 /* Nothing leaves before its event is durable. */
 static struct fault issue(struct op *op, const struct services *services, struct tsa *tsa, const struct tsa_unit *unit,
                           const struct tsq *request, const struct tst_hash *hash, struct span policy,
                           struct span *ret_token)
 {
-    struct tsa_statement statement = { .request = request, .policy = policy };
+    struct tsa_statement statement = {
+        .request = request,
+        .policy = policy,
+        .digits = (unsigned)tsa->settings.config->tsa_time_digits,
+        .name = tsa->settings.config->tsa_name_stated,
+    };
     struct span token;
     TRY(take_time(op, tsa, unit, &statement.time));
     TRY(tsa_serial_next(op, services, tsa->serials, &statement.serial));
     TRY(tsa_token(op, unit, &statement, &token));
+    TRY(check(op, services, tsa, unit, &statement, token));
     CLEANUP(buf_free) struct buf data = BUF_INIT(2048);
     TRY(describe(unit, &statement, hash, token, &data));
     TRY(tsa_record(op, services->log, tsa->recorder, buf_span(&data)));
@@ -83,7 +103,7 @@ static struct fault grant(struct op *op, const struct services *services, struct
     struct tsq request;
     const struct tst_hash *hash = NULL;
     struct span policy;
-    struct span token;
+    struct span token = { 0 };
     TRY(tsq_parse(op, body, &request));
     TRY(tsq_judge(op, &tsa->rules, &request, &hash, &policy));
     TRY(issue_now(op, services, tsa, &request, hash, policy, &token));

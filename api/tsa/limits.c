@@ -18,7 +18,9 @@ static struct fault take_turn(struct op *op, struct tsa_limits *limits, mono_ns 
             int64_t wait_ns = from - now - limits->tolerance_ns;
             struct fault fault =
                 op_fail(op, FAULT(RATE_LIMITED), "more time stamps a second than this tenant may have");
-            op->note.retry_after_s = (int)((wait_ns + NS_PER_S - 1) / NS_PER_S);
+            if (op != NULL) {
+                op->note.retry_after_s = (int)((wait_ns + NS_PER_S - 1) / NS_PER_S);
+            }
             return fault;
         }
     } while (!atomic_compare_exchange_weak(&limits->due, &due, from + limits->interval_ns));

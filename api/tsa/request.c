@@ -16,6 +16,16 @@ static struct fault bad_format(struct op *op, const char *what)
     return op_fail(op, FAULT(TSA_BAD_FORMAT), "the request is not a DER-encoded TimeStampReq: %s", what);
 }
 
+/* No arc in use comes near the limit; what is longer is nobody's policy or algorithm. */
+static struct fault limit_oid(struct op *op, struct span body, const char *what)
+{
+    if (body.len > TSA_OID_MAX) {
+        return op_fail(op, FAULT(TSA_BAD_REQUEST), "%s: an object identifier of %zu bytes, at most %d are accepted",
+                       what, body.len, TSA_OID_MAX);
+    }
+    return OK;
+}
+
 static struct fault parse_version(struct op *op, struct span *rest)
 {
     struct der_element version;
@@ -39,6 +49,7 @@ static struct fault parse_imprint(struct op *op, struct span *rest, struct tsq *
         FAULTED(der_take(&algorithm.body, DER_OID, &oid)) || FAULTED(der_oid_check(oid.body))) {
         return bad_format(op, "messageImprint.hashAlgorithm");
     }
+    TRY(limit_oid(op, oid.body, "messageImprint.hashAlgorithm"));
     if (algorithm.body.len > 0) {
         struct der_element parameters;
         if (FAULTED(der_next(&algorithm.body, &parameters)) || FAULTED(der_end(algorithm.body))) {
@@ -86,6 +97,7 @@ static struct fault parse_extensions(struct op *op, struct span *rest)
             FAULTED(der_take(&extension.body, DER_OID, &part)) || FAULTED(der_oid_check(part.body))) {
             return bad_format(op, "extensions");
         }
+        TRY(limit_oid(op, part.body, "extensions"));
         if (der_at(extension.body, DER_BOOLEAN) &&
             (FAULTED(der_take(&extension.body, DER_BOOLEAN, &part)) || FAULTED(der_boolean(part.body, &critical)))) {
             return bad_format(op, "extensions.critical");
@@ -104,6 +116,7 @@ static struct fault parse_options(struct op *op, struct span *rest, struct tsq *
         if (FAULTED(der_take(rest, DER_OID, &element)) || FAULTED(der_oid_check(element.body))) {
             return bad_format(op, "reqPolicy");
         }
+        TRY(limit_oid(op, element.body, "reqPolicy"));
         request->policy = element.body;
     }
     if (der_at(*rest, DER_INTEGER)) {

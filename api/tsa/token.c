@@ -32,14 +32,17 @@ static void write_signature_algorithm(struct der_writer *writer, enum key_algori
     der_wrap(writer, DER_SEQUENCE, mark);
 }
 
-/* RFC 3161 2.4.2. No ordering (tokens of one accuracy overlap), no tsa name (the certificate says it). */
+/* RFC 3161 2.4.2. No ordering: two instances' tokens within the accuracy may come in either order. */
 static struct fault write_tst_info(const struct tsa_unit *unit, const struct tsa_statement *statement,
                                    uint8_t room[TST_INFO_MAX], struct span *ret_der)
 {
     char time[DER_TIME_MAX];
-    der_time_print(statement->time, 3, time);
+    der_time_print(statement->time, statement->digits, time);
     struct der_writer writer;
     der_writer_init(&writer, room, TST_INFO_MAX);
+    if (statement->name) {
+        der_write(&writer, buf_span(&unit->name));
+    }
     der_write(&writer, statement->request->nonce);
     der_write(&writer, buf_span(&unit->accuracy));
     der_write_element(&writer, DER_GENERALIZED_TIME, span_text(time));

@@ -1,5 +1,5 @@
+#include "api/ca/certificate.h"
 #include "api/tsa/internal.h"
-
 #include "appliance/base/alloc.h"
 #include "appliance/base/crypto.h"
 #include "signer-pkcs11/provider/provider.h"
@@ -9,6 +9,8 @@
 #define CERTIFICATE_MAX 8192
 #define CHAIN_BYTES_MAX 32768
 #define ATTRIBUTE_MAX   2048
+#define NAME_MAX_BYTES  512 /* a token's TSTInfo has room for it */
+#define PEM_MAX         65536
 
 DEFINE_FREEP(ASN1_TIME, ASN1_TIME_free)
 DEFINE_FREEP(PKEY_USAGE_PERIOD, PKEY_USAGE_PERIOD_free)
@@ -26,6 +28,9 @@ void tsa_unit_free(struct tsa_unit *unit)
     buf_free(&unit->sid);
     buf_free(&unit->certificate_attribute);
     buf_free(&unit->accuracy);
+    buf_free(&unit->name);
+    buf_free(&unit->root_pem);
+    buf_free(&unit->below_pem);
     mem_free(unit);
 }
 
@@ -93,12 +98,13 @@ struct fault tsa_certificate_times(struct op *op, struct span der, struct tsa_ti
 }
 
 struct names {
-    struct span issuer; /* Name, DER; of OPENSSL_malloc */
-    struct span serial; /* INTEGER, whole; of OPENSSL_malloc */
+    struct span issuer, subject; /* Name, DER; of OPENSSL_malloc */
+    struct span serial;          /* INTEGER, whole; of OPENSSL_malloc */
 };
 static void names_clear(struct names *names)
 {
     OPENSSL_free((void *)names->issuer.at);
+    OPENSSL_free((void *)names->subject.at);
     OPENSSL_free((void *)names->serial.at);
 }
 
@@ -108,6 +114,10 @@ static struct fault names_of(X509 *leaf, struct names *names)
     int len = i2d_X509_NAME(X509_get_issuer_name(leaf), &at);
     REQUIRE(len > 0, CRYPTO);
     names->issuer = span_of(at, (size_t)len);
+    at = NULL;
+    len = i2d_X509_NAME(X509_get_subject_name(leaf), &at);
+    REQUIRE(len > 0, CRYPTO);
+    names->subject = span_of(at, (size_t)len);
     at = NULL;
     len = i2d_ASN1_INTEGER(X509_get0_serialNumber(leaf), &at);
     REQUIRE(len > 0, CRYPTO);
@@ -124,6 +134,22 @@ static struct fault write_sid(struct tsa_unit *unit, const struct names *names)
     der_write(&writer, names->issuer);
     der_wrap(&writer, DER_SEQUENCE, 0);
     return keep_written(&unit->sid, &writer);
+}
+
+/* RFC 3161 2.4.2: [0] GeneralName, which is directoryName [4]; both explicit, since they are choices. An empty subject
+ * names nobody: nothing is stated then. */
+static struct fault write_name(struct tsa_unit *unit, const struct names *names)
+{
+    uint8_t room[NAME_MAX_BYTES];
+    struct der_writer writer;
+    if (names->subject.len <= 2) {
+        return OK;
+    }
+    der_writer_init(&writer, room, sizeof(room));
+    der_write(&writer, names->subject);
+    der_wrap(&writer, DER_CONTEXT_CONSTRUCTED(4), 0);
+    der_wrap(&writer, DER_CONTEXT_CONSTRUCTED(0), 0);
+    return keep_written(&unit->name, &writer);
 }
 
 /* RFC 5816 and RFC 5035 3: one ESSCertIDv2; SHA-256 is the default of hashAlgorithm, so DER leaves it out. */
@@ -197,6 +223,16 @@ static struct fault keep_certificates(struct tsa_unit *unit, const struct span *
     return OK;
 }
 
+static struct fault keep_pem(struct tsa_unit *unit, const struct span *chain, size_t count)
+{
+    unit->root_pem = (struct buf)BUF_INIT(PEM_MAX);
+    unit->below_pem = (struct buf)BUF_INIT(PEM_MAX);
+    for (size_t i = 0; i + 1 < count; i++) {
+        TRY(certificate_pem(chain[i], &unit->below_pem));
+    }
+    return certificate_pem(chain[count - 1], &unit->root_pem);
+}
+
 static struct fault fill(struct op *op, struct span spki, const struct span *chain, size_t count, int64_t accuracy_ms,
                          struct tsa_unit *unit)
 {
@@ -206,6 +242,7 @@ static struct fault fill(struct op *op, struct span spki, const struct span *cha
     TRY(keep(&unit->issuer, CERTIFICATE_MAX, chain[1]));
     TRY(keep(&unit->root, CERTIFICATE_MAX, chain[count - 1]));
     TRY(keep_certificates(unit, chain, count));
+    TRY(keep_pem(unit, chain, count));
 
     CLEANUP(X509_freep) X509 *leaf = NULL;
     struct tsa_times times;
@@ -219,6 +256,7 @@ static struct fault fill(struct op *op, struct span spki, const struct span *cha
     CLEANUP(names_clear) struct names names = { 0 };
     TRY(names_of(leaf, &names));
     TRY(write_sid(unit, &names));
+    TRY(write_name(unit, &names));
     TRY(write_certificate_attribute(unit, &names));
     return write_accuracy(unit, accuracy_ms);
 }

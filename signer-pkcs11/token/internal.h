@@ -91,6 +91,7 @@ struct session_pool {
     struct token_session *free, *spare;
     struct session_wait *first, **last; /* who came first is served first */
     unsigned in_use, set_aside, waiting;
+    atomic_bool crowded; /* the token has no more sessions to give */
 };
 
 struct token {

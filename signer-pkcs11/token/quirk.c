@@ -113,8 +113,9 @@ static struct fault parse_name(struct span word, struct token_quirks *quirks, st
         if (!span_equal_text(word, rows[i].name)) {
             continue;
         }
-        if (rows[i].kind == QUIRK_AUTO) {
-            REFUSE(why, "%s is noticed by itself: leave it out", rows[i].name);
+        if (rows[i].kind != QUIRK_SET) {
+            REFUSE(why, "%s %s: leave it out", rows[i].name,
+                   rows[i].kind == QUIRK_AUTO ? "is noticed by itself" : "is set by a key of its own");
         }
         quirk_switch(quirks, (enum quirk)i, true);
         if (quirk_on(quirks, QUIRK_ID_TEXT) && quirk_on(quirks, QUIRK_ID_NONE)) {
@@ -169,13 +170,14 @@ struct fault quirks_print(const struct token_quirks *quirks, struct buf *out)
 
 struct fault quirks_print_docs(struct buf *out)
 {
+    static const char *const kinds[] = { [QUIRK_SET] = "set", [QUIRK_AUTO] = "noticed", [QUIRK_KEY] = "own key" };
     TRY(buf_text(out,
                  "| Quirk | Set or noticed | What such a token does | What the signer does | Which tokens | How we "
                  "know |\n|---|---|---|---|---|---|\n"));
     for (int i = 0; i < QUIRK_COUNT; i++) {
         const struct quirk_row *row = &rows[i];
-        TRY(buf_printf(out, "| `%s` | %s | %s | %s | %s | %s |\n", row->name,
-                       row->kind == QUIRK_SET ? "set" : "noticed", row->differs, row->does, row->tokens, row->found));
+        TRY(buf_printf(out, "| `%s` | %s | %s | %s | %s | %s |\n", row->name, kinds[row->kind], row->differs, row->does,
+                       row->tokens, row->found));
     }
     return OK;
 }

@@ -6,8 +6,8 @@
  *     omit:CKA_DERIVE             an attribute that is left out of the templates of new keys
  *     set:CKA_MODIFIABLE=no       an attribute that the templates of new private and secret keys get
  *
- * Rows marked AUTO are noticed by themselves and need no word: they are in the table so that an operator can read what
- * the signer copes with.
+ * Rows marked AUTO are noticed by themselves, and rows marked KEY are set by a key of their own: they are in the table
+ * so that an operator can read what the signer copes with.
  */
 #ifndef SIGNER_TOKEN_QUIRK_H
 #define SIGNER_TOKEN_QUIRK_H
@@ -20,7 +20,7 @@ enum quirk {
 #undef QUIRK_ROW
     QUIRK_COUNT
 };
-enum quirk_kind { QUIRK_SET, QUIRK_AUTO };
+enum quirk_kind { QUIRK_SET, QUIRK_AUTO, QUIRK_KEY };
 
 struct quirk_row {
     const char *name;

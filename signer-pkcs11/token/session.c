@@ -209,7 +209,8 @@ void session_pool_status(struct token *token, struct token_status *status)
         const struct token_session *session = &pool->at[i];
         inside += session->place == SESSION_ASIDE && atomic_load(&session->call.entered) != 0;
     }
-    bool none_left = pool->spares == 0 && inside >= SPARES_MAX;
+    bool none_left = (pool->spares == 0 && inside >= SPARES_MAX) || (pool->crowded && inside > 0);
+    pool->crowded = pool->crowded && inside > 0;
     token_unlock(&pool->lock);
     if (none_left) {
         status->restart_advised = true;
@@ -249,7 +250,11 @@ struct fault session_ready(struct token_session *session)
         return OK;
     }
     session_drop(session, session->ground == token->ground);
-    TRY(gate_open_session(&session->call, token->module.slot, &session->handle));
+    struct fault fault = gate_open_session(&session->call, token->module.slot, &session->handle);
+    if (FAULTED(fault) && session->call.rv == CKR_SESSION_COUNT) {
+        token->pool.crowded = true; /* if calls hang, then theirs are the sessions that are missing */
+    }
+    TRY(fault);
     session->epoch = session->seen;
     session->ground = token->ground;
     atomic_fetch_add(&token->open_sessions, 1);

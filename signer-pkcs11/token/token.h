@@ -3,11 +3,14 @@
  * and initialises the module and finds the slot; from the first session on everything goes through one gate of C_ calls
  * on the module's function list, so mechanisms, sessions and CK_RV codes are ours to see. Handles are cached for an
  * epoch. Recovery (new session, login, find again, Finalize/Initialize) is the work of one thread, the keeper, with
- * jittered backoff; token_open starts it, so no process may be forked afterwards. No PIN is tried a second time after
- * CKR_PIN_INCORRECT. Thread-safe; each caller brings its session from the pool.
+ * jittered backoff of at most a second; token_open starts it, so no process may be forked afterwards. No PIN is tried a
+ * second time after CKR_PIN_INCORRECT, also not by the next process, until its file changes. Thread-safe; each caller
+ * brings its session from the pool.
  *
- * A module may hang inside a C_ call: no deadline ends that, only the caller's own. token_status tells (oldest_call_ms,
- * restart_advised), and other sessions go on.
+ * A module may hang inside a C_ call: no deadline ends that, only the caller's own. Who watches the deadlines sets the
+ * session aside; a stand-in takes its place, and other sessions go on. token_status advises a restart of the process
+ * (restart_advised, and the cause) when nothing less helps: no stand-in is left, a call that hangs bars C_Finalize,
+ * recovery itself hangs, the library cannot be initialised again, or a PIN that was refused has been changed.
  */
 #ifndef SIGNER_TOKEN_TOKEN_H
 #define SIGNER_TOKEN_TOKEN_H

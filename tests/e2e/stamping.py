@@ -11,7 +11,8 @@ from appliance import Answer, until
 
 def query(data, *options, certificate=True):
     wanted = ["-cert"] if certificate else []
-    return subprocess.run(["openssl", "ts", "-query", "-data", "/dev/stdin", "-sha256", *wanted, *options], input=data,
+    hashed = [] if any(o.startswith("-sha") for o in options) else ["-sha256"]
+    return subprocess.run(["openssl", "ts", "-query", "-data", "/dev/stdin", *hashed, *wanted, *options], input=data,
                           capture_output=True, check=True).stdout
 
 

@@ -80,6 +80,8 @@ struct fault signer_generate(struct op *op, struct signer_client *client, const 
         *key = (struct fake_key){ .ref = *ref, .algorithm = algorithm };
         if (algorithm == KEY_ALGORITHM_EC_P256) {
             key->key = EVP_PKEY_Q_keygen(NULL, NULL, "EC", "P-256");
+        } else if (algorithm == KEY_ALGORITHM_EC_P384) {
+            key->key = EVP_PKEY_Q_keygen(NULL, NULL, "EC", "P-384");
         } else if (algorithm == KEY_ALGORITHM_RSA_3072) {
             key->key = EVP_PKEY_Q_keygen(NULL, NULL, "RSA", (size_t)3072);
         }

@@ -275,6 +275,25 @@ static void too_many_calls_that_hang_advise_a_restart_and_say_why(void **state)
     assert_works_again();
 }
 
+static void a_token_without_a_session_for_the_stand_in_advises_a_restart(void **state)
+{
+    (void)state;
+    CLEANUP(op_freep) struct op *op = op_within(PATIENCE_MS);
+    struct caller hung = hung_in("C_Sign");
+    begin(&hung, sign_with_own);
+    wait_until_hits(1);
+    token_session_set_aside(hung.session);
+    plan(.function = "C_OpenSession", .rv = CKR_SESSION_COUNT);
+    CLEANUP(token_session_putp) struct token_session *session = session_of(op);
+    CLEANUP(buf_free) struct buf signature = BUF_INIT(SIGNATURE_MAX);
+    assert_fault(token_sign(op, session, &key, SIGN_SCHEME_ECDSA, HASH_SHA256, SPAN_ARRAY(digest), &signature),
+                 TOKEN_UNAVAILABLE);
+    assert_true(status_now().restart_advised);
+    clear_rules();
+    finish(&hung);
+    assert_false(status_now().restart_advised);
+}
+
 static void a_trial_that_hangs_does_not_bar_the_others(void **state)
 {
     (void)state;
@@ -370,6 +389,7 @@ int main(void)
         EACH(a_call_that_hangs_gives_its_place_to_another_session),
         EACH(what_comes_back_from_aside_is_closed_and_stands_by_again),
         EACH(too_many_calls_that_hang_advise_a_restart_and_say_why),
+        EACH(a_token_without_a_session_for_the_stand_in_advises_a_restart),
         EACH(a_trial_that_hangs_does_not_bar_the_others),
         EACH(a_keeper_that_hangs_is_seen_and_holds_up_nobody),
         EACH(a_hang_in_initialise_is_seen),

@@ -313,6 +313,7 @@ static void the_sandbox_is_told_every_folder(void **state)
     settings->count = 1;
     assert_ok(token_places_find(settings, &places));
     assert_true(places.softhsm_only);
+    settings->count = 3;
 }
 
 /* ---- two tokens at work ---- */

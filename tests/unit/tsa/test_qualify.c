@@ -50,7 +50,7 @@ static void a_certificate_about_another_key_or_of_another_root_is_found(void **s
     qualify_certificate(&qualify, &mixed, buf_span(&mixed.leaf), clock_utc());
     expect_only(QUALIFY_CERTIFICATE, "not about the key");
     mixed = *authority.units[UNIT_P256];
-    mixed.root = authority.units[UNIT_P384]->leaf;
+    mixed.root = mixed.issuer = authority.units[UNIT_P384]->leaf;
     qualify_certificate(&qualify, &mixed, buf_span(&mixed.leaf), clock_utc());
     expect_only(QUALIFY_CERTIFICATE, "root");
 }

@@ -34,6 +34,7 @@ static struct span respond(const struct tsa_unit *unit, struct span request_der,
         .policy = SPAN_ARRAY(policy_body),
         .serial = 0x8000000000001,
         .time = time,
+        .digits = 3,
     };
     assert_fault(tsa_token(op, unit, &statement, &token_der), NONE);
     assert_fault(tsa_reply_granted(op, token_der, &reply), NONE);
