@@ -2,6 +2,7 @@
 #include "api/cli/files.h"
 #include "api/cli/print.h"
 #include "api/cli/stamp.h"
+#include "api/cli/tsa.h"
 #include "appliance/base/codec.h"
 #include "appliance/base/json.h"
 
@@ -37,7 +38,7 @@ static struct fault show_json(const struct tst_info *info, const char *time, boo
     return OK;
 }
 
-static struct fault show(struct cli *cli, const struct tst_info *info, bool verified)
+struct fault tsa_show(struct cli *cli, const struct tst_info *info, bool verified)
 {
     char time[RFC3339_MAX], accuracy[48], hex[2 * HASH_LEN_MAX + 1];
     info_text(info, time, accuracy, hex, sizeof(hex));
@@ -80,57 +81,11 @@ struct fault run_tsa_stamp(struct cli *cli)
     if (!cli->json) {
         (void)printf("stamped: %s\n", out);
     }
-    TRY(show(cli, &info, source.root != NULL));
+    TRY(tsa_show(cli, &info, source.root != NULL));
     if (!cli->json && source.root == NULL) {
         hint("not checked against a root: give --root or set SVC_TSA_ROOT (svc-cli tsa chain shows the certificates)");
     }
     return OK;
-}
-
-struct fault run_tsa_inspect(struct cli *cli)
-{
-    CLEANUP(buf_free) struct buf stamp = BUF_INIT(STAMP_MAX);
-    struct tst_info info;
-    TRY(files_read(cli->op, cli->arguments[0], &stamp));
-    TRY(tst_inspect(cli->op, buf_span(&stamp), &info));
-    TRY(show(cli, &info, false));
-    if (!cli->json) {
-        hint("nothing of this was checked: svc-cli tsa verify FILE --token %s --root PEM does", cli->arguments[0]);
-    }
-    return OK;
-}
-
-struct fault run_tsa_verify(struct cli *cli)
-{
-    CLEANUP(buf_free) struct buf stamp = BUF_INIT(STAMP_MAX);
-    CLEANUP(buf_free) struct buf roots = BUF_INIT(PEM_MAX);
-    CLEANUP(buf_free) struct buf extra = BUF_INIT(PEM_MAX);
-    struct file_digest digest;
-    struct tst_info info;
-    const char *root = stamp_source_of(cli, NULL, "root").root, *certificates = cli_flag(cli, "certificates");
-    if (root == NULL) {
-        return op_fail(cli->op, FAULT(BAD_ARGUMENT), "no root to trust: give --root PEM or set SVC_TSA_ROOT");
-    }
-    TRY(files_read(cli->op, cli_flag(cli, "token"), &stamp));
-    TRY(files_read(cli->op, root, &roots));
-    if (certificates != NULL) {
-        TRY(files_read(cli->op, certificates, &extra));
-    }
-    TRY(tst_inspect(cli->op, buf_span(&stamp), &info)); /* says which hash to take of the file */
-    TRY(files_digest(cli->op, cli->arguments[0], info.hash, &digest));
-    if (!span_equal(info.imprint, file_digest_span(&digest))) {
-        return op_fail(cli->op, FAULT(TST_INVALID), "%s is not what was stamped: its %s digest is another",
-                       cli->arguments[0], info.hash);
-    }
-    const struct tst_expect expect = { .hash = digest.hash,
-                                       .digest = file_digest_span(&digest),
-                                       .roots_pem = buf_span(&roots),
-                                       .extra_pem = buf_span(&extra) };
-    TRY(tst_verify(cli->op, buf_span(&stamp), &expect, &info));
-    if (!cli->json) {
-        (void)printf("good time stamp: the file existed at this time\n");
-    }
-    return show(cli, &info, true);
 }
 
 struct fault run_tsa_chain(struct cli *cli)

@@ -155,8 +155,8 @@ static struct fault look_for_tenants(struct op *op, struct services *services)
     return OK;
 }
 
-/* What fails for one tenant is no other's concern. Gives the last fault. */
-static struct fault for_each(struct services *services,
+/* What fails for one tenant is no other's concern. Gives the last fault. `level`: at which each is told. */
+static struct fault for_each(struct services *services, enum log_level level,
                              struct fault (*run)(struct op *op, struct services *services, struct tsa *tsa))
 {
     struct fault last = OK;
@@ -170,7 +170,7 @@ static struct fault for_each(struct services *services,
             fault = run(op, services, tsa);
         }
         if (FAULTED(fault)) {
-            log_fault(LOG_LEVEL_WARN, "tsa_units_failed", op, fault);
+            log_fault(level, "tsa_units_failed", op, fault);
             last = fault;
         }
     }
@@ -180,7 +180,7 @@ static struct fault for_each(struct services *services,
 struct fault tsa_follow_all(struct op *op, struct services *services)
 {
     TRY(look_for_tenants(op, services));
-    return for_each(services, tsa_follow);
+    return for_each(services, LOG_LEVEL_DEBUG, tsa_follow); /* every second: a store that is away is told by others */
 }
 
 static struct fault keep(struct op *op, struct services *services, struct tsa *tsa)
@@ -192,7 +192,7 @@ static struct fault keep(struct op *op, struct services *services, struct tsa *t
 struct fault tsa_keep_all(struct op *op, struct services *services)
 {
     TRY(look_for_tenants(op, services));
-    return for_each(services, keep);
+    return for_each(services, LOG_LEVEL_WARN, keep);
 }
 
 /* ---- readiness ---- */

@@ -286,4 +286,22 @@ const struct route tsa_routes[TSA_ROUTE_COUNT] = {
         .doc = "Whether the time-stamping authority of the caller's tenant can be relied on as it stands: conditions, "
                "and for each that is not met what to do. Nothing is signed or recorded. No body.",
     },
+    {
+        .name = "protocols.tsa.verify",
+        .method = ROUTE_POST,
+        .path = "/api/v1/protocols/tsa/verify",
+        .permission = PERMISSION_CERTS_READ,
+        .flags = ROUTE_EFFECT_FREE,
+        .bulkhead = BULKHEAD_API,
+        .body = tsa_verify_body,
+        .body_count = TSA_VERIFY_MEMBERS,
+        .body_size = sizeof(struct tsa_verify_request),
+        .answer = tsa_verify_answer,
+        .answer_count = TSA_VERIFY_ANSWERS,
+        .success_status = 200,
+        .handler = tsa_verify,
+        .doc = "Judges a time stamp (response or token) of any authority at the time that it states: by roots_pem, or "
+               "by the roots of this appliance's own authorities. A stamp that does not hold is an answer, too: 200 "
+               "with verified false.",
+    },
 };

@@ -204,9 +204,9 @@ static struct fault check_signature(struct op *op, CMS_ContentInfo *cms, STACK_O
     return OK;
 }
 
-/* The path to a pinned root, for time stamping, at the stated time. */
+/* The path to a pinned root, for time stamping, at that time. */
 static struct fault check_path(struct op *op, X509 *signer, STACK_OF(X509) * untrusted, STACK_OF(X509) * roots,
-                               utc_us time)
+                               utc_us time, const char *which)
 {
     CLEANUP(X509_STORE_freep) X509_STORE *store = X509_STORE_new();
     CLEANUP(X509_STORE_CTX_freep) X509_STORE_CTX *ctx = X509_STORE_CTX_new_ex(crypto_context(), NULL);
@@ -222,61 +222,85 @@ static struct fault check_path(struct op *op, X509 *signer, STACK_OF(X509) * unt
     if (X509_verify_cert(ctx) != 1) {
         int error = X509_STORE_CTX_get_error(ctx);
         ERR_clear_error();
-        return tst_refuse(op,
-                          "its certificate is not good for time stamping under a pinned root at the stated time: %s",
-                          X509_verify_cert_error_string(error));
+        return tst_refuse(op, "its certificate is not good for time stamping under a pinned root at the %s time: %s",
+                          which, X509_verify_cert_error_string(error));
     }
     return OK;
 }
 
-static struct fault check_expected(struct op *op, const struct tst_expect *expect, const struct tst_info *info)
+static struct fault check_expected(struct op *op, const struct tst_expect *expect, const struct tst_info *info,
+                                   enum tst_reason *reason)
 {
+    *reason = TST_DIGEST;
     if (strcmp(expect->hash, info->hash) != 0 || !span_equal(expect->digest, info->imprint)) {
         return tst_refuse(op, "it stamps another %s digest than the one expected (%s)", info->hash, expect->hash);
     }
+    *reason = TST_NONCE;
     if (expect->nonce.len > 0 && !span_equal(expect->nonce, info->nonce)) {
         return tst_refuse(op, "its nonce is not the one that was sent: it answers another request");
     }
+    *reason = TST_HOLDS;
     return OK;
 }
 
+static struct fault check_paths(struct op *op, CMS_ContentInfo *cms, X509 *signer, STACK_OF(X509) * extra,
+                                STACK_OF(X509) * roots, const struct tst_expect *expect, utc_us time)
+{
+    CLEANUP(stack_freep) STACK_OF(X509) *bag = CMS_get1_certs(cms);
+    STACK_OF(X509) *untrusted = bag != NULL ? bag : extra;
+    TRY(check_path(op, signer, untrusted, roots, time, "stated"));
+    return expect->at != 0 ? check_path(op, signer, untrusted, roots, expect->at, "given") : OK;
+}
+
 static struct fault verify_cms(struct op *op, CMS_ContentInfo *cms, const struct tst_expect *expect,
-                               struct tst_info *info)
+                               struct tst_info *info, enum tst_reason *reason)
 {
     CLEANUP(stack_freep) STACK_OF(X509) *roots = NULL;
     CLEANUP(stack_freep) STACK_OF(X509) *extra = NULL;
-    CLEANUP(stack_freep) STACK_OF(X509) *bag = NULL;
     CMS_SignerInfo *signer_info = NULL;
     X509 *signer = NULL;
+    *reason = TST_NO_ROOT;
     TRY(read_pem(op, expect->roots_pem, "the pinned roots", &roots));
+    *reason = TST_SIGNER;
     TRY(read_pem(op, expect->extra_pem, "the further certificates", &extra));
     TRY(find_signer(op, cms, extra, &signer_info, &signer));
     if (signer == NULL) {
         return tst_refuse(op, "the certificate of its signer is neither in it nor among those given");
     }
     TRY(describe_signer(op, signer, info));
+    *reason = TST_ALGORITHM;
     TRY(check_algorithms(op, signer_info));
+    *reason = TST_BINDING;
     TRY(check_attributes(op, signer_info, info->certificate));
+    *reason = TST_SIGNATURE;
     TRY(check_signature(op, cms, extra));
-    bag = CMS_get1_certs(cms);
-    STACK_OF(X509) *untrusted = bag != NULL ? bag : extra;
-    TRY(check_path(op, signer, untrusted, roots, info->time));
-    return check_expected(op, expect, info);
+    *reason = TST_CERTIFICATE;
+    TRY(check_paths(op, cms, signer, extra, roots, expect, info->time));
+    return check_expected(op, expect, info, reason);
+}
+
+struct fault tst_judge(struct op *op, struct span der, const struct tst_expect *expect, struct tst_info *ret_info,
+                       enum tst_reason *reason)
+{
+    BUG_IF(expect->hash == NULL);
+    CLEANUP(CMS_ContentInfo_freep) CMS_ContentInfo *cms = NULL;
+    struct span token;
+    struct tst_info info;
+    *reason = TST_NO_ROOT;
+    if (expect->roots_pem.len == 0) {
+        return tst_refuse(op, "no pinned root was given, so nothing can be trusted");
+    }
+    *reason = tst_refused(der) ? TST_NOT_GRANTED : TST_MALFORMED;
+    TRY(tst_token_of(op, der, &token));
+    TRY(decode(op, token, &cms));
+    TRY(parse_content(op, cms, &info));
+    TRY(verify_cms(op, cms, expect, &info, reason));
+    *ret_info = info;
+    return OK;
 }
 
 struct fault tst_verify(struct op *op, struct span der, const struct tst_expect *expect, struct tst_info *ret_info)
 {
-    BUG_IF(expect->hash == NULL);
-    if (expect->roots_pem.len == 0) {
-        return tst_refuse(op, "no pinned root was given, so nothing can be trusted");
-    }
-    CLEANUP(CMS_ContentInfo_freep) CMS_ContentInfo *cms = NULL;
-    struct span token;
-    struct tst_info info;
-    TRY(tst_token_of(op, der, &token));
-    TRY(decode(op, token, &cms));
-    TRY(parse_content(op, cms, &info));
-    TRY(verify_cms(op, cms, expect, &info));
-    *ret_info = info;
-    return OK;
+    enum tst_reason reason = TST_HOLDS;
+    return tst_judge(op, der, expect, ret_info, &reason);
 }

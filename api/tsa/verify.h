@@ -29,7 +29,25 @@ struct tst_expect {
     struct span nonce;     /* INTEGER body that was sent; empty = do not compare */
     struct span roots_pem; /* pinned roots: one or more CERTIFICATE blocks; nothing else is trusted */
     struct span extra_pem; /* further certificates for a token without its own (certReq was not set); may be empty */
+    utc_us at;             /* the certificates must be valid at this time, too; 0 = at the stated one only */
 };
+
+/* Why a stamp is not believed: the first thing that did not hold. */
+enum tst_reason {
+    TST_HOLDS,
+    TST_MALFORMED,   /* neither response nor token, or not DER */
+    TST_NOT_GRANTED, /* the authority refused */
+    TST_NO_ROOT,     /* nothing was pinned, or no certificate was in it */
+    TST_SIGNER,      /* not one signer, or its certificate is not at hand */
+    TST_ALGORITHM,   /* digest or signature algorithm */
+    TST_BINDING,     /* not exactly one ESSCertIDv2, or of another certificate */
+    TST_SIGNATURE,   /* of the token */
+    TST_CERTIFICATE, /* not for time stamping alone, or no path to a pinned root that was valid at the time */
+    TST_DIGEST,      /* something else was stamped */
+    TST_NONCE,       /* another request was answered */
+    TST_REASON_COUNT
+};
+const char *tst_reason_text(enum tst_reason reason); /* "malformed", "not_granted" ... */
 
 /* What a TimeStampResp or a bare TimeStampToken says, believed or not: structure only. TST_INVALID. */
 struct fault tst_inspect(struct op *op, struct span der, struct tst_info *ret_info);
@@ -38,6 +56,32 @@ struct fault tst_inspect(struct op *op, struct span der, struct tst_info *ret_in
  * ESSCertIDv2; that certificate for time stamping only (critical) and valid, with its chain to a pinned root, at the
  * stated time; imprint (and nonce) as expected. TST_INVALID and a detail that says which of these failed. */
 struct fault tst_verify(struct op *op, struct span der, const struct tst_expect *expect, struct tst_info *ret_info);
+/* The same; *reason says what it failed at, also after a fault (TST_HOLDS with any but TST_INVALID). */
+struct fault tst_judge(struct op *op, struct span der, const struct tst_expect *expect, struct tst_info *ret_info,
+                       enum tst_reason *reason);
+
+/* ---- verify_status.c: what else there is to look at ---- */
+
+enum tst_kind { TST_KIND_NONE, TST_KIND_QUERY, TST_KIND_REPLY, TST_KIND_TOKEN };
+enum tst_kind tst_kind_of(struct span der); /* by its first members only */
+
+/* PKIStatusInfo of a response. */
+struct tst_status {
+    uint64_t status;     /* 0 granted, 1 granted with modifications, 2 rejection ... */
+    const char *text;    /* the authority's words, unchecked; NULL = none */
+    const char *failure; /* "badAlg" ...; "unknown" for a bit without a name; NULL = none */
+};
+struct fault tst_status_of(struct op *op, struct span der, struct tst_status *ret_status); /* TST_INVALID */
+
+/* What a TimeStampReq asks. */
+struct tst_query {
+    const char *hash; /* "sha256", or the dotted object identifier of another one */
+    struct span imprint, nonce;
+    const char *policy; /* dotted; NULL = none named */
+    bool certificate_wanted, extensions;
+};
+/* TSA_BAD_FORMAT and TSA_BAD_REQUEST, as the authority would answer. */
+struct fault tst_query_of(struct op *op, struct span der, struct tst_query *ret_query);
 
 /* The request that asks for such a stamp, DER: with certReq, and the nonce where `nonce` (INTEGER body) is not empty.
  */

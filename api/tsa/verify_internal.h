@@ -11,6 +11,8 @@
 /* From response or token to the token (ContentInfo, whole). A response that was not granted is refused with its
  * failure and text. */
 struct fault tst_token_of(struct op *op, struct span der, struct span *ret_token);
+/* A response whose status is neither granted nor granted with modifications. */
+bool tst_refused(struct span der);
 /* TSTInfo (RFC 3161 2.4.2), whole, strict DER. */
 struct fault tst_info_parse(struct op *op, struct span der, struct tst_info *ret_info);
 /* SigningCertificateV2 (RFC 5035 3), whole: exactly one ESSCertIDv2, and it names `certificate` (DER). */

@@ -222,6 +222,7 @@ void config_check(struct load *load)
     check_signer(load, config);
     check_tenant(load, "bootstrap.tenant", config->first_tenant);
     check_tenant(load, "protocols.tsa.tenant_id", config->tsa_tenant);
+    check_file(load, "protocols.tsa.tenants_file", config->tsa_tenants_file);
     if (config->nats_allow_unsynced && config->nats_replicas < 3) {
         config_refuse_key(load, "nats.allow_unsynced",
                           "needs nats.replicas of 3 or more, so that another server has what one lost");

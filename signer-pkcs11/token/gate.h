@@ -78,7 +78,8 @@ struct fault gate_token_info(struct call *call, CK_SLOT_ID slot, CK_TOKEN_INFO *
 struct fault gate_mechanism_list(struct call *call, CK_SLOT_ID slot, CK_MECHANISM_TYPE *list, CK_ULONG *count);
 struct fault gate_mechanism_info(struct call *call, CK_SLOT_ID slot, CK_MECHANISM_TYPE type,
                                  CK_MECHANISM_INFO *ret_info);
-struct fault gate_open_session(struct call *call, CK_SLOT_ID slot, CK_SESSION_HANDLE *ret_session); /* read-write, unless gate.read_only */
+struct fault gate_open_session(struct call *call, CK_SLOT_ID slot,
+                               CK_SESSION_HANDLE *ret_session); /* read-write, unless gate.read_only */
 struct fault gate_close_session(struct call *call, CK_SESSION_HANDLE session);
 struct fault gate_session_info(struct call *call, CK_SESSION_HANDLE session, CK_SESSION_INFO *ret_info);
 /* An empty pin with a NULL address: the token asks for it by itself (PIN pad). */

@@ -68,7 +68,7 @@ struct token_session {
     atomic_bool on_trial;     /* this attempt decides whether a token that was DOWN is back; set under token->lock */
     bool finds;               /* a key that is in no cache, the one that hashes to `finding`; cache.lock */
     uint32_t finding;
-    uint64_t own_forgotten;   /* cache.forgotten when `own` was begun */
+    uint64_t own_forgotten;         /* cache.forgotten when `own` was begun */
     struct handle own[OWN_HANDLES]; /* also keeps what different threads write to apart */
 };
 
@@ -122,12 +122,12 @@ struct token {
     atomic_bool pin_refused; /* latched until the process ends */
     pthread_t keeper;
     bool keeper_runs;
-    mono_ns last_all;        /* when other tokens of the library were last asked to stop for this one */
-    mono_ns broken_since;    /* since when the library contradicts itself; 0 = it does not; the keeper's */
-    bool broken;             /* for so long that only a new process can help */
-    bool pin_renewed;        /* the PIN file has changed since: a new process may show what is in it now */
+    mono_ns last_all;     /* when other tokens of the library were last asked to stop for this one */
+    mono_ns broken_since; /* since when the library contradicts itself; 0 = it does not; the keeper's */
+    bool broken;          /* for so long that only a new process can help */
+    bool pin_renewed;     /* the PIN file has changed since: a new process may show what is in it now */
     struct call keeper_call;
-    bool login_unclear;      /* the last C_Login failed, but not for the PIN; the keeper's */
+    bool login_unclear;       /* the last C_Login failed, but not for the PIN; the keeper's */
     struct pin_mark pin_mark; /* the PIN file as it was when its PIN was read */
     int64_t patience_ms;      /* a call of the keeper's that is inside for longer does not come back */
     CK_SESSION_HANDLE anchor; /* the keeper's session; keeps the login alive while others come and go */
@@ -163,7 +163,7 @@ void token_publish_locked(struct token *token);
 
 /* ---- keeper.c ---- */
 struct fault keeper_start(struct token *token);
-void keeper_asked(void *owner); /* see struct module */
+void keeper_asked(void *owner);        /* see struct module */
 bool keeper_stop(struct token *token); /* false: it is stuck in the module and was left behind */
 /* A session of the keeper's, logged in, on which the token answers. TOKEN_PIN latches. `why` in words. */
 struct fault keeper_connect(struct token *token, char *why, size_t why_size);
@@ -290,8 +290,8 @@ void template_put_set(struct template_list *list);
 
 /* ---- pss.c ---- */
 #define RSA_BYTES_MAX 512
-/* EMSA-PSS-ENCODE (RFC 8017 9.1.1) with MGF1 of the same hash and a salt of its length, for a modulus of 8 * `len` bits.
- * `encoded` has `len` bytes. */
+/* EMSA-PSS-ENCODE (RFC 8017 9.1.1) with MGF1 of the same hash and a salt of its length, for a modulus of 8 * `len`
+ * bits. `encoded` has `len` bytes. */
 struct fault pss_encode(struct op *op, enum hash_algorithm hash, struct span digest, uint8_t *encoded, size_t len);
 
 /* ---- mechanism.c ---- */

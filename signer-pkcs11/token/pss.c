@@ -40,7 +40,7 @@ static struct fault mask(const EVP_MD *md, struct span seed, uint8_t *at, size_t
 struct fault pss_encode(struct op *op, enum hash_algorithm hash, struct span digest, uint8_t *encoded, size_t len)
 {
     static const uint8_t zeros[8] = { 0 };
-    uint8_t salt[HASH_MAX];
+    uint8_t salt[HASH_MAX] = { 0 };
     const size_t h_len = hash_size(hash), db_len = len - h_len - 1;
     BUG_IF(len < 2 * h_len + 2 || digest.len != h_len);
     CLEANUP(EVP_MD_freep) EVP_MD *md = EVP_MD_fetch(crypto_context(), hash_algorithm_text(hash), NULL);

@@ -120,7 +120,7 @@ static void make_old(struct rig *rig)
     uint64_t cut = 0;
     assert_fault(journal_open_sized(rig->config->signer_journal, JOURNAL_RETENTION_MIN, 512, NULL, &cut, &journal),
                  NONE);
-    for (unsigned n = 0; journal->current < 3; n++) {
+    while (journal->current < 3) {
         CLEANUP(op_freep) struct op *op = op_within(20000);
         CLEANUP(buf_free) struct buf signature = BUF_INIT(SIGNATURE_MAX);
         struct journal_entry entry = { 0 };

@@ -12,6 +12,10 @@
 #define FLOW_FEATURE_LIST &identity_feature, &keys_feature, &tsa_feature
 #include "integration/flow_testlib.h"
 
+#include "appliance/base/file.h"
+
+#include <unistd.h>
+
 #define INSTANCES 2
 
 static struct services instances[INSTANCES];
@@ -276,6 +280,28 @@ static void a_unit_whose_time_is_over_is_not_activated(void **state)
     stop_instances();
 }
 
+/* What the API shows of a tenant's units is that tenant's. */
+static void the_list_is_the_callers_own(void **state)
+{
+    (void)state;
+    CLEANUP(op_freep) struct op *op = op_in("beta");
+    static struct answer answer;
+    char token[TOKEN_TEXT_MAX];
+    struct units own;
+    start_instances();
+    assert_ok(tsa_keep_all(op, &instances[0]));
+    flow_token("beta", "operator-b", "operator", token);
+    flow_call("GET", "/api/v1/protocols/tsa/units", token, NULL, NULL, 20000, &answer);
+    assert_status(&answer, 200);
+    read_units(op, &own);
+    assert_int_equal(own.count, 1);
+    assert_string_equal(flow_text(&answer, "unit_id"), own.at[0].id.text);
+    flow_token("beta", "auditor-b", "auditor", token);
+    flow_call("POST", "/api/v1/protocols/tsa/units", token, "a-key-of-mine", NULL, 20000, &answer);
+    assert_problem(&answer, 403, "forbidden");
+    stop_instances();
+}
+
 static int begin(void **state)
 {
     (void)state;
@@ -294,6 +320,8 @@ static int begin(void **state)
     test_config->tsa_enabled = true;
     test_config->tsa_trust_host = true;
     test_config->tsa_tenants_file = tenants_file;
+    static const char *hashes[] = { "sha256" };
+    test_config->tsa_hashes = (struct config_list){ hashes, 1 };
     return 0;
 }
 
@@ -314,6 +342,7 @@ int main(void)
         cmocka_unit_test(a_unit_whose_time_is_over_is_not_activated),
         cmocka_unit_test(serials_are_never_given_twice_over_instances_and_starts),
         cmocka_unit_test(a_wrong_mark_holds_its_own_tenant_alone),
+        cmocka_unit_test(the_list_is_the_callers_own),
         cmocka_unit_test(each_tenant_has_units_roots_and_leases_of_its_own),
     };
     return cmocka_run_group_tests_name("time-stamping units over instances", tests, begin, end);

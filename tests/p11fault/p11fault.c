@@ -40,8 +40,10 @@ static struct {
 static char *counts_file; /* NAMES_MAX lines, mapped; NULL = none */
 
 static CK_FUNCTION_LIST *real, list;
-/* Held for reading around real calls, and for writing where a rule finalises the real module: what PKCS#11 leaves
- * undefined shall come from the program under test only. */
+/* Held for reading around real calls, and for writing where a rule takes sessions, login or all away: what the real
+ * module does not stand (SoftHSM uses a session that another thread closes) shall come from the program under test
+ * only.
+ */
 static pthread_rwlock_t real_lock = PTHREAD_RWLOCK_INITIALIZER;
 static unsigned inside; /* calls, those that are held among them */
 static CK_SLOT_ID last_slot;
@@ -284,19 +286,31 @@ struct verdict {
     CK_FLAGS flags;
 };
 
+/* The login is the application's, so any session will do; the last one may be closed by now. */
+static void log_out(CK_SLOT_ID slot, CK_SESSION_HANDLE session)
+{
+    CK_SESSION_HANDLE other = 0;
+    if (real->C_Logout(session) == CKR_SESSION_HANDLE_INVALID &&
+        real->C_OpenSession(slot, CKF_SERIAL_SESSION, NULL, NULL, &other) == CKR_OK) {
+        (void)real->C_Logout(other);
+        (void)real->C_CloseSession(other);
+    }
+}
+
 static void harm(const struct p11fault_rule *rule, CK_SLOT_ID slot, CK_SESSION_HANDLE session)
 {
+    if (rule->effect == P11FAULT_EXIT) {
+        _exit(P11FAULT_EXIT_CODE);
+    }
+    (void)pthread_rwlock_wrlock(&real_lock);
     if (rule->effect == P11FAULT_CLOSE_SESSIONS) {
         (void)real->C_CloseAllSessions(slot);
     } else if (rule->effect == P11FAULT_LOGOUT) {
-        (void)real->C_Logout(session);
+        log_out(slot, session);
     } else if (rule->effect == P11FAULT_FINALIZE) {
-        (void)pthread_rwlock_wrlock(&real_lock);
         (void)real->C_Finalize(NULL);
-        (void)pthread_rwlock_unlock(&real_lock);
-    } else if (rule->effect == P11FAULT_EXIT) {
-        _exit(P11FAULT_EXIT_CODE);
     }
+    (void)pthread_rwlock_unlock(&real_lock);
 }
 
 static struct verdict begin(const char *name)

@@ -171,6 +171,9 @@ static void who_needs_finalise_asks_the_others_and_gets_it(void **state)
 
 int main(void)
 {
+    if (test_token_is_nss()) {
+        return 0; /* its tokens are its slots: a second one cannot be made beside the first */
+    }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_needs_finalise_asks_the_others_and_gets_it),
         EACH(opening_the_second_does_not_disturb_the_first),

@@ -30,7 +30,7 @@ static struct event_log *log_handle(void)
     return (struct event_log *)&event_store;
 }
 
-static void log_reset(void)
+[[maybe_unused]] static void log_reset(void)
 {
     event_store.held = false;
     event_store.allowed = 0;
@@ -40,7 +40,7 @@ static void log_reset(void)
     memset(event_store.seen, 0, sizeof(event_store.seen));
 }
 
-static void log_hold(bool held)
+[[maybe_unused]] static void log_hold(bool held)
 {
     BUG_IF(pthread_mutex_lock(&event_store.lock) != 0);
     event_store.held = held;
@@ -55,7 +55,7 @@ static void log_hold(bool held)
 }
 
 /* Until an append is inside and held back. */
-static void log_wait_for_append(void)
+[[maybe_unused]] static void log_wait_for_append(void)
 {
     BUG_IF(pthread_mutex_lock(&event_store.lock) != 0);
     while (event_store.waiting == 0) {
