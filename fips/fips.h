@@ -25,8 +25,8 @@ struct fips_posture {
 struct fault fips_start(const struct config *config, struct buf *detail);
 OSSL_LIB_CTX *fips_libctx(void);
 void fips_posture(struct fips_posture *ret_posture);
-/* May this process claim approved mode for what its approved algorithms do? Only where FIPS is required, since otherwise
- * another implementation may have served; with the module active and its self-tests passed. */
+/* May this process claim approved mode for what its approved algorithms do? Only where FIPS is required, since
+ * otherwise another implementation may have served; with the module active and its self-tests passed. */
 bool fips_approved_mode(void);
 
 /* Known-answer sign, verify and reject over: ECDSA P-256 and P-384, RSA-3072 PKCS#1 v1.5 and PSS, SHA-2, HMAC-SHA-256,

@@ -49,8 +49,9 @@ static struct fault check(struct cli *cli, const struct source *source)
     struct span spki;
     TRY(public_key_parse(cli->op, parts->spki, &key));
     if (public_key_is_fenced(key)) {
-        return op_fail(cli->op, FAULT(UNSUPPORTED),
-                       "no Sigstore bundle holds an ML-DSA signature: verify the detached signature with the public key");
+        return op_fail(
+            cli->op, FAULT(UNSUPPORTED),
+            "no Sigstore bundle holds an ML-DSA signature: verify the detached signature with the public key");
     }
     TRY(public_key_verify(cli->op, key, told != NULL ? told : "ecdsa", parts->hash, parts->digest, parts->signature,
                           &scheme));

@@ -12,7 +12,10 @@
 
 static const struct flag key_create_flags[] = {
     { .name = "name", .value = "NAME", .required = true, .doc = "unique among the active keys of a purpose" },
-    { .name = "algorithm", .value = "ALGORITHM", .required = true, .doc = "ec-p256, ec-p384, rsa-3072, rsa-4096, or ml-dsa-65 (outside approved mode)" },
+    { .name = "algorithm",
+      .value = "ALGORITHM",
+      .required = true,
+      .doc = "ec-p256, ec-p384, rsa-3072, rsa-4096, or ml-dsa-65 (outside approved mode)" },
     { .name = "purpose", .value = "PURPOSE", .doc = "codesign, the only purpose that is made by hand" },
     { .name = "prepare", .doc = "a successor: signs nothing before it is activated" },
     { .name = "token", .value = "NAME", .doc = "which token holds it (the first one)" },

@@ -68,9 +68,10 @@ static const struct command rows[] = {
       FLAGS(stamp_verify_flags),
       .run = run_tsa_verify,
       .help = "check a file's time stamp offline",
-      .more = "Checks signature, certificate path to the root at the stated time, and that FILE (or the digest) is\n"
-              "what was stamped. Ends with 0 when everything holds, 2 when something does not, 1 when it could not\n"
-              "be told, such as with a file that cannot be read.",
+      .more =
+          "Checks signature, certificate path to the root at the stated time, and that FILE (or the digest) is\n"
+          "what was stamped. Ends with 0 when everything holds, 2 when something does not or an argument is wrong,\n"
+          "1 when it could not be told.",
       .example = "tsa verify release.sig --token release.sig.tsr --root tsa-root.pem" },
     { .words = "tsa chain",
       .routes = { { "GET", "/tsa/chain.pem" } },

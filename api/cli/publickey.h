@@ -9,8 +9,9 @@
 /* PEM or DER; a public key (PKIX) or a certificate. BAD_ARGUMENT. The caller frees it. */
 struct fault public_key_parse(struct op *op, struct span bytes, EVP_PKEY **ret_key);
 
-/* "ecdsa", "rsa-pkcs1v15", "rsa-pss" (salt as long as the digest) or "ml-dsa" (ML-DSA-65, pure, over the digest's bytes,
- * with an empty context). NULL `scheme` = whatever goes with the key, for RSA either. SIGNATURE_INVALID, or BAD_ARGUMENT when key and scheme do not go together. */
+/* "ecdsa", "rsa-pkcs1v15", "rsa-pss" (salt as long as the digest) or "ml-dsa" (ML-DSA-65, pure, over the digest's
+ * bytes, with an empty context). NULL `scheme` = whatever goes with the key, for RSA either. SIGNATURE_INVALID, or
+ * BAD_ARGUMENT when key and scheme do not go together. */
 struct fault public_key_verify(struct op *op, EVP_PKEY *key, const char *scheme, const char *hash, struct span digest,
                                struct span signature, const char **ret_scheme);
 /* The scheme of what the server calls a signature's encoding; NULL: it is none that is known here. */

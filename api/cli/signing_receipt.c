@@ -89,9 +89,8 @@ static struct fault check_signature(struct cli *cli, const struct signing *signi
                                     const struct signing_file *file)
 {
     const char *told = public_key_scheme_of(signing->encoding), *scheme = NULL;
-    if (told == NULL ||
-        FAULTED(public_key_verify(cli->op, key, told, file->digest.hash, file_digest_span(&file->digest),
-                                  file->signature, &scheme))) {
+    if (told == NULL || FAULTED(public_key_verify(cli->op, key, told, file->digest.hash,
+                                                  file_digest_span(&file->digest), file->signature, &scheme))) {
         return distrust(cli, "the server's signature does not verify against the key that it names");
     }
     return OK;

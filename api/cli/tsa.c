@@ -1,8 +1,8 @@
+#include "api/cli/tsa.h"
 #include "api/cli/api.h"
 #include "api/cli/files.h"
 #include "api/cli/print.h"
 #include "api/cli/stamp.h"
-#include "api/cli/tsa.h"
 #include "appliance/base/codec.h"
 #include "appliance/base/json.h"
 

@@ -168,7 +168,7 @@ struct fault run_tsa_verify(struct cli *cli)
     CLEANUP(buf_free) struct buf stamp = BUF_INIT(STAMP_MAX), query = BUF_INIT(STAMP_MAX);
     CLEANUP(buf_free) struct buf roots = BUF_INIT(PEM_MAX), extra = BUF_INIT(PEM_MAX);
     struct tst_expect expect = { 0 };
-    struct file_digest digest;
+    struct file_digest digest = { 0 };
     struct tst_info info;
     const char *root = stamp_source_of(cli, NULL, "root").root, *certificates = cli_flag(cli, "certificates");
     if (root == NULL) {

@@ -16,8 +16,11 @@ static struct fault add_page(struct remote *remote, struct view page, struct key
         }
         struct fault fault = keyring_add(keyring, remote->op, item);
         if (fault.code == FAULT_BAD_ARGUMENT || fault.code == FAULT_JSON_FIELD) {
-            tell(remote->settings, "key %s (%s) is not shown: it is of a kind that this module does not know, or its description cannot be "
-                                       "read", name, id);
+            tell(
+                remote->settings,
+                "key %s (%s) is not shown: it is of a kind that this module does not know, or its description cannot be "
+                "read",
+                name, id);
             continue;
         }
         TRY(fault);

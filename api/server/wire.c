@@ -15,6 +15,17 @@ static struct fault put_date(struct buf *out)
     return buf_printf(out, "Date: %s\r\n", date);
 }
 
+/* What nobody said may be kept is not. */
+static bool says_what_may_be_kept(const struct response *response)
+{
+    for (size_t i = 0; i < response->header_count; i++) {
+        if (strcmp(response->headers[i].name, "Cache-Control") == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static struct fault put_fixed(const struct op *op, const struct wire_answer *answer, struct buf *out)
 {
     const struct response *response = answer->response;
@@ -27,7 +38,8 @@ static struct fault put_fixed(const struct op *op, const struct wire_answer *ans
     }
     TRY(buf_printf(out, "Content-Length: %zu\r\nConnection: %s\r\ntraceparent: %s\r\n", response->body.len,
                    answer->keep_alive ? "keep-alive" : "close", traceparent));
-    TRY(buf_text(out, "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"));
+    TRY(buf_text(out, says_what_may_be_kept(response) ? "" : "Cache-Control: no-store\r\n"));
+    TRY(buf_text(out, "X-Content-Type-Options: nosniff\r\n"));
     return answer->tls ? buf_text(out, "Strict-Transport-Security: max-age=31536000\r\n") : OK;
 }
 

@@ -1,6 +1,6 @@
 /* A token is read back before it leaves, by the code that strangers verify with: not a line of it made the token. */
 #include "api/tsa/internal.h"
-#include "api/tsa/verify.h"
+#include "api/tsa/verify_internal.h"
 
 #include <stdio.h>
 
@@ -31,7 +31,7 @@ static bool says_what_was_meant(const struct tsa_statement *statement, const str
 }
 
 struct fault tsa_check(struct op *op, const struct tsa_unit *unit, const struct tsa_statement *statement,
-                       struct span token)
+                       struct span token, bool path)
 {
     const struct tst_hash *hash = tst_hash_by_oid(statement->request->hash_oid);
     struct span nonce = statement->request->nonce;
@@ -42,9 +42,11 @@ struct fault tsa_check(struct op *op, const struct tsa_unit *unit, const struct 
                                        .digest = statement->request->digest,
                                        .nonce = element.body,
                                        .roots_pem = buf_span(&unit->root_pem),
-                                       .extra_pem = buf_span(&unit->below_pem) };
+                                       .extra_pem = statement->request->certificate_wanted
+                                                        ? (struct span){ 0 }
+                                                        : buf_span(&unit->below_pem) };
     char why[256] = "it says something else than what was meant";
-    struct fault fault = tst_verify(op, token, &expect, &info);
+    struct fault fault = path ? tst_verify(op, token, &expect, &info) : tst_verify_but_path(op, token, &expect, &info);
     if (FAULTED(fault)) {
         (void)snprintf(why, sizeof(why), "%s", op->note.detail);
     } else if (says_what_was_meant(statement, &info) && span_equal(info.certificate, buf_span(&unit->leaf)) &&

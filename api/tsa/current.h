@@ -26,6 +26,7 @@ struct tsa_snapshot {
     char etag[67];         /* of chain_pem, quoted */
     bool successor;        /* a certified unit waits to take over */
     unsigned slot;         /* of tsa_current */
+    atomic_bool proven;    /* a token of it was checked with its path: all that changes while it is shown */
 };
 void tsa_snapshot_free(struct tsa_snapshot *snapshot);
 DEFINE_FREEP(struct tsa_snapshot, tsa_snapshot_free)

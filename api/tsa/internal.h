@@ -93,10 +93,11 @@ struct tsa_statement {
 struct fault tsa_token(struct op *op, const struct tsa_unit *unit, const struct tsa_statement *statement,
                        struct span *ret_token);
 
-/* Reads a token back as a stranger would, with the unit's own certificates and root: signature, binding, path at the
- * stated time, and that it says what it was to say. CRYPTO, and the log's note says what failed. */
+/* Reads a token back as a stranger would, with the unit's own certificates and root: signature, binding, that it says
+ * what it was to say and, with `path`, the certificates' path at the stated time. CRYPTO, and the log's note says what
+ * failed. */
 struct fault tsa_check(struct op *op, const struct tsa_unit *unit, const struct tsa_statement *statement,
-                       struct span token);
+                       struct span token, bool path);
 /* The accuracy that tokens state: what the clock is held to, and what their time leaves out. */
 int64_t tsa_accuracy_stated_ms(const struct config *config);
 /* What a time of that many digits leaves out at most, and a microsecond. */

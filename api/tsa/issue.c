@@ -46,25 +46,34 @@ static struct fault describe(const struct tsa_unit *unit, const struct tsa_state
     return jout_end(&json);
 }
 
-/* The first one of all, and then each so many-th. */
-static struct fault check(struct op *op, const struct services *services, struct tsa *tsa, const struct tsa_unit *unit,
+/* The first one of all and each so many-th; the path of a unit's certificate once, as it is the same for all. */
+static struct fault check(struct op *op, const struct services *services, struct tsa *tsa, struct tsa_snapshot *held,
                           const struct tsa_statement *statement, struct span token)
 {
     uint64_t every = (uint64_t)tsa->settings.config->tsa_verify_every;
-    if (every == 0 || atomic_fetch_add_explicit(&tsa->made, 1, memory_order_relaxed) % every != 0) {
+    if (every == 0) {
         return OK;
     }
-    struct fault fault = tsa_check(op, unit, statement, token);
+    bool proven = atomic_load_explicit(&held->proven, memory_order_relaxed);
+    bool due = atomic_fetch_add_explicit(&tsa->made, 1, memory_order_relaxed) % every == 0;
+    if (proven && !due) {
+        return OK;
+    }
+    struct fault fault = tsa_check(op, held->unit, statement, token, !proven);
+    if (!FAULTED(fault)) {
+        atomic_store_explicit(&held->proven, true, memory_order_relaxed);
+    }
     metrics_add(services->metrics, &tsa_metrics[TSA_METRIC_CHECKS], 1,
                 (const char *const[]){ FAULTED(fault) ? "failed" : "passed" });
     return fault;
 }
 
 /* Nothing leaves before its event is durable. */
-static struct fault issue(struct op *op, const struct services *services, struct tsa *tsa, const struct tsa_unit *unit,
+static struct fault issue(struct op *op, const struct services *services, struct tsa *tsa, struct tsa_snapshot *held,
                           const struct tsq *request, const struct tst_hash *hash, struct span policy,
                           struct span *ret_token)
 {
+    const struct tsa_unit *unit = held->unit;
     struct tsa_statement statement = {
         .request = request,
         .policy = policy,
@@ -75,7 +84,7 @@ static struct fault issue(struct op *op, const struct services *services, struct
     TRY(take_time(op, tsa, unit, &statement.time));
     TRY(tsa_serial_next(op, services, tsa->serials, &statement.serial));
     TRY(tsa_token(op, unit, &statement, &token));
-    TRY(check(op, services, tsa, unit, &statement, token));
+    TRY(check(op, services, tsa, held, &statement, token));
     CLEANUP(buf_free) struct buf data = BUF_INIT(2048);
     TRY(describe(unit, &statement, hash, token, &data));
     TRY(tsa_record(op, services->log, tsa->recorder, buf_span(&data)));
@@ -89,7 +98,7 @@ static struct fault issue_now(struct op *op, const struct services *services, st
                               struct span *ret_token)
 {
     struct tsa_snapshot *held = tsa_current_take(&tsa->current);
-    struct fault fault = held->unit != NULL ? issue(op, services, tsa, held->unit, request, hash, policy, ret_token)
+    struct fault fault = held->unit != NULL ? issue(op, services, tsa, held, request, hash, policy, ret_token)
                                             : op_fail(op, FAULT(TSA_NO_UNIT),
                                                       "no time-stamping unit with a valid certificate is in "
                                                       "place; the operator has to certify or activate one");

@@ -132,6 +132,20 @@ static struct fault chain_named(struct request *request)
     return answer_chain(request, tsa);
 }
 
+static struct fault page(struct request *request)
+{
+    struct tsa *tsa = NULL;
+    TRY(enter(request, &tsa));
+    return tsa_page(request, tsa);
+}
+
+static struct fault page_named(struct request *request)
+{
+    struct tsa *tsa = NULL;
+    TRY(enter_named(request, &tsa));
+    return tsa_page(request, tsa);
+}
+
 const struct route tsa_routes[TSA_ROUTE_COUNT] = {
     {
         .name = "tsa.timestamp",
@@ -303,5 +317,28 @@ const struct route tsa_routes[TSA_ROUTE_COUNT] = {
         .doc = "Judges a time stamp (response or token) of any authority at the time that it states: by roots_pem, or "
                "by the roots of this appliance's own authorities. A stamp that does not hold is an answer, too: 200 "
                "with verified false.",
+    },
+    {
+        .name = "tsa.page",
+        .method = ROUTE_GET,
+        .path = "/tsa",
+        .permission = PERMISSION_PUBLIC,
+        .flags = ROUTE_PLAIN_TOO,
+        .bulkhead = BULKHEAD_PROTOCOL,
+        .success_status = 200,
+        .handler = page,
+        .doc = "A page (text/html) for people: what this is, the state of its clock, its policies, certificates and "
+               "how to use it.",
+    },
+    {
+        .name = "tsa.tenant.page",
+        .method = ROUTE_GET,
+        .path = "/tsa/{tenant}",
+        .permission = PERMISSION_PUBLIC,
+        .flags = ROUTE_PLAIN_TOO,
+        .bulkhead = BULKHEAD_PROTOCOL,
+        .success_status = 200,
+        .handler = page_named,
+        .doc = "As GET /tsa, of a further tenant's authority.",
     },
 };

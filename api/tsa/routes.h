@@ -4,8 +4,12 @@
 
 #include "api/feature.h"
 
-#define TSA_ROUTE_COUNT 12
+#define TSA_ROUTE_COUNT 14
 extern const struct route tsa_routes[TSA_ROUTE_COUNT];
+
+/* page.c: what people see at the authority's address. */
+struct tsa;
+struct fault tsa_page(struct request *request, struct tsa *tsa);
 
 /* qualify_route.c */
 #define TSA_QUALIFY_ANSWERS 7

@@ -5,10 +5,10 @@
 const char *tst_reason_text(enum tst_reason reason)
 {
     static const char *const texts[TST_REASON_COUNT] = {
-        [TST_HOLDS] = "holds",         [TST_MALFORMED] = "malformed", [TST_NOT_GRANTED] = "not_granted",
-        [TST_NO_ROOT] = "no_root",     [TST_SIGNER] = "signer",       [TST_ALGORITHM] = "algorithm",
-        [TST_BINDING] = "binding",     [TST_SIGNATURE] = "signature", [TST_CERTIFICATE] = "certificate",
-        [TST_DIGEST] = "digest",       [TST_NONCE] = "nonce",
+        [TST_HOLDS] = "holds",     [TST_MALFORMED] = "malformed", [TST_NOT_GRANTED] = "not_granted",
+        [TST_NO_ROOT] = "no_root", [TST_SIGNER] = "signer",       [TST_ALGORITHM] = "algorithm",
+        [TST_BINDING] = "binding", [TST_SIGNATURE] = "signature", [TST_CERTIFICATE] = "certificate",
+        [TST_DIGEST] = "digest",   [TST_NONCE] = "nonce",
     };
     BUG_IF(reason >= TST_REASON_COUNT);
     return texts[reason];

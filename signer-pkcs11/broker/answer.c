@@ -82,7 +82,8 @@ static void answer_late(struct connection *c, struct buf *frame)
 {
     struct wire_response response = { .id = c->request.id };
     size_t sent = 0;
-    tell(&response, FAULT(DEADLINE), "the token did not answer in time; the operation was given up: repeat the request");
+    tell(&response, FAULT(DEADLINE),
+         "the token did not answer in time; the operation was given up: repeat the request");
     buf_clear(frame);
     if (!FAULTED(response_pack(&response, frame))) {
         IGNORE(frame_send(&c->stream, 0, buf_span(frame), &sent));
@@ -159,9 +160,9 @@ static void counts_in(struct signer_health *health, struct broker *broker)
             for (size_t outcome = 0; outcome < OP_OUTCOME_COUNT; outcome++) {
                 uint64_t number = atomic_load_explicit(&broker->counts[op][purpose][outcome], memory_order_relaxed);
                 if (number > 0 && health->count_count < HEALTH_COUNTS_MAX) {
-                    health->counts[health->count_count++] = (struct operation_count){
-                        (enum wire_op)op, (enum key_purpose)purpose, (enum op_outcome)outcome, number
-                    };
+                    health->counts[health->count_count++] =
+                        (struct operation_count){ (enum wire_op)op, (enum key_purpose)purpose, (enum op_outcome)outcome,
+                                                  number };
                 }
             }
         }

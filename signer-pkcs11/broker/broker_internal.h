@@ -69,7 +69,8 @@ void connection_holds(struct connection *connection, struct token_session *sessi
 /* False: the peer does not take it, or is gone. */
 bool connection_answer(struct connection *connection, struct fault fault);
 bool connection_answer_health(struct connection *connection);
-/* By the serving thread, for an operation whose deadline has passed: takes the answer over if it is still to be given. */
+/* By the serving thread, for an operation whose deadline has passed: takes the answer over if it is still to be given.
+ */
 void connection_abandon(struct connection *connection, mono_ns now, struct buf *frame);
 
 /* ---- ops.c ---- */

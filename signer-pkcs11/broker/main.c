@@ -3,8 +3,8 @@
 
 #include "appliance/base/failpoint.h"
 #include "appliance/base/secret.h"
-#include "signer-pkcs11/doctor/doctor.h"
 #include "signer-pkcs11/broker/journal_check.h"
+#include "signer-pkcs11/doctor/doctor.h"
 
 #include <stdio.h>
 #include <string.h>

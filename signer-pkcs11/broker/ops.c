@@ -32,7 +32,8 @@ static struct fault generate(struct connection *c, struct token_session *session
         return sealed_generate(c->op, sealed, session, &request->key, request->algorithm, &c->result);
     }
     if (is_sealed(c)) {
-        return op_fail(c->op, FAULT(KEY_EXISTS), "the signer holds a sealed key of this tenant, purpose and id already");
+        return op_fail(c->op, FAULT(KEY_EXISTS),
+                       "the signer holds a sealed key of this tenant, purpose and id already");
     }
     return token_generate(c->op, session, &request->key, request->algorithm, &c->result);
 }
@@ -145,7 +146,7 @@ static struct fault request_hash(const struct wire_request *request, struct sha2
     const uint8_t numbers[] = { (uint8_t)strlen(key->tenant.text), (uint8_t)key->purpose, (uint8_t)request->scheme,
                                 (uint8_t)request->hash };
     const struct span parts[] = { span_of(domain, sizeof(domain)), SPAN_ARRAY(numbers), span_text(key->tenant.text),
-                                  span_text(key->id.text), request->digest, span_text(key->token.text) };
+                                  span_text(key->id.text),         request->digest,     span_text(key->token.text) };
     return sha256_of_parts(parts, COUNT_OF(parts), ret_hash);
 }
 

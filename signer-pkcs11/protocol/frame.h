@@ -34,8 +34,8 @@ struct fault frame_stream_init(struct frame_stream *stream, int fd, struct tls_s
 /* Closes and wipes; idempotent; the form that CLEANUP wants. */
 void frame_stream_clear(struct frame_stream *stream);
 
-/* How to wait for a frame. A peer that answers within microseconds is best awaited awake: going to sleep and being woken
- * costs more than the answer takes. Other threads that want the processor get it all the same. */
+/* How to wait for a frame. A peer that answers within microseconds is best awaited awake: going to sleep and being
+ * woken costs more than the answer takes. Other threads that want the processor get it all the same. */
 struct frame_patience {
     mono_ns first; /* deadline of the frame's first byte */
     mono_ns rest;  /* how long the rest may take after it, in nanoseconds */

@@ -48,7 +48,7 @@ struct operation_count {
 #define HEALTH_TOKENS_MAX 8
 #define HEALTH_COUNTS_MAX 256
 struct signer_health {
-    enum signer_state state;                               /* the worst of all tokens and of the journal */
+    enum signer_state state;                                 /* the worst of all tokens and of the journal */
     char token_label[33], token_model[17], token_serial[17]; /* of the first token */
     char cause[160];
     uint64_t operations, recoveries, journal_bytes;

@@ -16,11 +16,11 @@ enum key_purpose {
 
 enum key_algorithm {
     KEY_ALGORITHM_NONE,
-    KEY_ALGORITHM_EC_P256,  /* "ec-p256" */
-    KEY_ALGORITHM_EC_P384,  /* "ec-p384" */
-    KEY_ALGORITHM_RSA_3072, /* "rsa-3072" */
-    KEY_ALGORITHM_RSA_4096, /* "rsa-4096" */
-    KEY_ALGORITHM_AES_256,  /* "aes-256": purpose seal only */
+    KEY_ALGORITHM_EC_P256,   /* "ec-p256" */
+    KEY_ALGORITHM_EC_P384,   /* "ec-p384" */
+    KEY_ALGORITHM_RSA_3072,  /* "rsa-3072" */
+    KEY_ALGORITHM_RSA_4096,  /* "rsa-4096" */
+    KEY_ALGORITHM_AES_256,   /* "aes-256": purpose seal only */
     KEY_ALGORITHM_ML_DSA_65, /* "ml-dsa-65" (FIPS 204): purpose codesign only, outside approved mode */
     KEY_ALGORITHM_COUNT
 };

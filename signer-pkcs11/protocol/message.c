@@ -38,7 +38,9 @@ const char *op_outcome_text(enum op_outcome outcome)
 
 const char *health_class_text(unsigned index)
 {
-    static const char *const texts[HEALTH_CLASSES] = { "call", "handle", "session", "login", "device", "module", "pin" };
+    static const char *const texts[HEALTH_CLASSES] = {
+        "call", "handle", "session", "login", "device", "module", "pin"
+    };
     return index < COUNT_OF(texts) ? texts[index] : "";
 }
 
@@ -68,7 +70,8 @@ static struct fault check_key(struct op *op, const struct key_ref *key)
 static struct fault check_digest(struct op *op, const struct wire_request *request)
 {
     if (request->scheme <= SIGN_SCHEME_NONE || request->scheme >= SIGN_SCHEME_COUNT) {
-        return op_fail(op, FAULT(BAD_ARGUMENT), "the signature scheme is not known: use ecdsa, rsa-pkcs1, rsa-pss or ml-dsa");
+        return op_fail(op, FAULT(BAD_ARGUMENT),
+                       "the signature scheme is not known: use ecdsa, rsa-pkcs1, rsa-pss or ml-dsa");
     }
     if (request->hash <= HASH_NONE || request->hash >= HASH_COUNT) {
         return op_fail(op, FAULT(BAD_ARGUMENT), "the hash algorithm is not known: use sha256, sha384 or sha512");

@@ -41,7 +41,7 @@ struct wire_response {
     struct fault fault;
     char detail[WIRE_DETAIL_MAX];
     struct span result;
-    enum key_algorithm algorithm; /* NONE unless generate_key or public_key */
+    enum key_algorithm algorithm;       /* NONE unless generate_key or public_key */
     const struct signer_health *health; /* NULL unless health; borrowed, from the arena when unpacked */
 };
 

@@ -2,9 +2,9 @@
  * The keeper: one thread that heals what all sessions share, one thing at a time, whoever noticed first. Escalation:
  * first a new session, login, and a look whether objects answer; then C_Finalize and C_Initialize and all of that
  * again; when that fails, or was not enough, the token is DOWN: callers are refused at once, and the keeper tries again
- * after a pause that grows and is random, until one operation on trial has worked. What this process cannot heal is told
- * by token_status, which then advises a new one. The keeper also looks at the login now and then while all is quiet, so
- * that a dead token is known before the next request.
+ * after a pause that grows and is random, until one operation on trial has worked. What this process cannot heal is
+ * told by token_status, which then advises a new one. The keeper also looks at the login now and then while all is
+ * quiet, so that a dead token is known before the next request.
  */
 #include "signer-pkcs11/token/internal.h"
 

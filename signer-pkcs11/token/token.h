@@ -32,13 +32,13 @@ struct token_status {
     char label[33], model[17], serial[17];
     char cause[160]; /* why not OK, and what to do */
     uint64_t recoveries;
-    unsigned sessions;      /* open on the token now */
-    unsigned in_use;        /* taken, the ones set aside not counted */
-    unsigned set_aside;     /* whose call does not come back */
-    unsigned waiting;       /* callers that wait for a session */
+    unsigned sessions;              /* open on the token now */
+    unsigned in_use;                /* taken, the ones set aside not counted */
+    unsigned set_aside;             /* whose call does not come back */
+    unsigned waiting;               /* callers that wait for a session */
     uint64_t refusals[CKR_CLASSES]; /* of the module, by class */
-    int64_t oldest_call_ms; /* how long the longest running call has been inside the module; 0 = none is */
-    bool restart_advised;   /* a call does not come back: only a new process can go on */
+    int64_t oldest_call_ms;         /* how long the longest running call has been inside the module; 0 = none is */
+    bool restart_advised;           /* a call does not come back: only a new process can go on */
 };
 
 /* Loads the module and logs in. TOKEN_UNAVAILABLE, TOKEN_PIN. `settings` is borrowed for the token's life. */

@@ -362,8 +362,9 @@ static void a_destroyed_key_signs_nothing_and_its_old_signings_stay(void **state
     char path[128], fingerprint[128], operations[256];
     (void)snprintf(fingerprint, sizeof(fingerprint), "%s", previewed(ci_a, spare_key, DIGEST_1));
     (void)snprintf(path, sizeof(path), "/api/v1/keys/%s/transitions", spare_key);
-    assert_problem(call("POST", path, operator_a, "t1", "{\"to\":\"prepared\",\"reason\":\"r\",\"expected_version\":1}"),
-                   400, "json_field");
+    assert_problem(
+        call("POST", path, operator_a, "t1", "{\"to\":\"prepared\",\"reason\":\"r\",\"expected_version\":1}"), 400,
+        "json_field");
     assert_problem(
         call("POST", path, operator_a, "t2", "{\"to\":\"destroyed\",\"reason\":\"r\",\"expected_version\":9}"), 409,
         "conflict");

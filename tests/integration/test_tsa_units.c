@@ -255,7 +255,7 @@ static void each_tenant_has_units_roots_and_leases_of_its_own(void **state)
     read_units(mine, &a);
     read_units(theirs, &b);
     const struct unit *one = units_active(&a), *other = units_active(&b);
-    assert_true(one != NULL && other != NULL);
+    BUG_IF(one == NULL || other == NULL);
     assert_string_not_equal(one->id.text, other->id.text);
     assert_false(span_equal(one->chain[1], other->chain[1]));
     assert_int_equal(unit_retire(theirs, &instances[0], one->id, "not mine", true).code, FAULT_NOT_FOUND);

@@ -45,10 +45,9 @@ static struct fault sign_once(struct worker *worker, struct op *op, struct buf *
 {
     struct bench *bench = worker->bench;
     uint8_t digest[32] = { 1 };
-    struct sign_request request = { .key = bench->key,
-                                    .scheme = bench->scheme,
-                                    .hash = HASH_SHA256,
-                                    .digest = SPAN_ARRAY(digest) };
+    struct sign_request request = {
+        .key = bench->key, .scheme = bench->scheme, .hash = HASH_SHA256, .digest = SPAN_ARRAY(digest)
+    };
     if (bench->with_op_id) {
         TRY(uuid_new(&request.op_id));
     }

@@ -303,7 +303,8 @@ static void paths_are_absolute_and_leave_room_for_sockets(void **state)
     longest[108] = 0;
     (void)snprintf(text, sizeof(text), "signer:\n  socket: %s\n", longest);
     assert_refused(text, "svc.yaml:2: signer.socket: must be shorter than 108 bytes");
-    assert_refused("token:\n  module: /m.so\n", "token.pin_file: is needed with token.module, unless token.login is not user");
+    assert_refused("token:\n  module: /m.so\n",
+                   "token.pin_file: is needed with token.module, unless token.login is not user");
     assert_accepted("token:\n  module: /m.so\n  pin_file: /pin\n");
 }
 

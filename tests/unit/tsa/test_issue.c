@@ -74,10 +74,33 @@ static void each_so_many_th_token_is_checked_beginning_with_the_first(void **sta
 {
     (void)state;
     issuing.config.tsa_verify_every = 4;
-    for (int i = 0; i < 9; i++) {
+    for (int i = 0; i < 8; i++) {
         assert_int_equal(status_of(ask()).status, 0);
     }
+    assert_metric("svc_tsa_token_checks_total{result=\"passed\"} 2");
+    (void)ask();
     assert_metric("svc_tsa_token_checks_total{result=\"passed\"} 3");
+    issuing_show(issuing_unit(UNIT_P384)); /* another unit's first token is, too */
+    (void)ask();
+    assert_metric("svc_tsa_token_checks_total{result=\"passed\"} 4");
+    (void)ask();
+    assert_metric("svc_tsa_token_checks_total{result=\"passed\"} 4");
+}
+
+/* The signature is good and the binding, too; but nobody's verifier takes the certificate. */
+static void a_unit_whose_certificate_has_no_good_path_gives_no_token(void **state)
+{
+    (void)state;
+    struct span leaf;
+    struct tsa_unit *unit = NULL;
+    issuing.config.tsa_verify_every = 1000;
+    authority_leaf(UNIT_P256, "timeStamping", 30, clock_utc() - 3600 * US_PER_S, &leaf); /* not critical */
+    authority_unit(UNIT_P256, leaf, &unit);
+    issuing_show(unit);
+    for (int i = 0; i < 3; i++) {
+        assert_string_equal(status_of(ask()).failure, "systemFailure");
+    }
+    assert_metric("svc_tsa_token_checks_total{result=\"failed\"} 3");
 }
 
 static void what_stands_in_the_way_becomes_the_right_failure_and_no_record(void **state)
@@ -118,7 +141,8 @@ static void each_golden_request_gets_its_answer(void **state)
     buf_free(&bytes);
 }
 
-/* 4 hash parameters x policy x nonce x certReq for each hash, all kinds of units: checked each, by the stranger's way. */
+/* 4 hash parameters x policy x nonce x certReq for each hash, all kinds of units: checked each, by the stranger's way.
+ */
 static void every_combination_of_options_is_granted(void **state)
 {
     (void)state;
@@ -198,6 +222,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_token_that_fails_its_check_neither_leaves_nor_is_recorded),
         TEST(each_so_many_th_token_is_checked_beginning_with_the_first),
+        TEST(a_unit_whose_certificate_has_no_good_path_gives_no_token),
         TEST(what_stands_in_the_way_becomes_the_right_failure_and_no_record),
         TEST(each_golden_request_gets_its_answer),
         TEST(every_combination_of_options_is_granted),

@@ -100,9 +100,9 @@ static void a_refusal_tells_its_failure_and_words(void **state)
         enum fault_code code;
         const char *name;
     } rows[] = {
-        { FAULT_TSA_BAD_ALG, "badAlg" },          { FAULT_TSA_BAD_REQUEST, "badRequest" },
+        { FAULT_TSA_BAD_ALG, "badAlg" },           { FAULT_TSA_BAD_REQUEST, "badRequest" },
         { FAULT_TSA_BAD_FORMAT, "badDataFormat" }, { FAULT_TSA_TIME, "timeNotAvailable" },
-        { FAULT_TSA_POLICY, "unacceptedPolicy" }, { FAULT_TSA_EXTENSION, "unacceptedExtension" },
+        { FAULT_TSA_POLICY, "unacceptedPolicy" },  { FAULT_TSA_EXTENSION, "unacceptedExtension" },
         { FAULT_INTERNAL, "systemFailure" },
     };
     struct tst_status status;
