@@ -9,6 +9,7 @@
 #include "signer-pkcs11/client/client.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -64,6 +65,8 @@ static struct fault sign_once(struct worker *worker, struct op *op, struct buf *
 static void *work(void *arg)
 {
     struct worker *worker = arg;
+    const struct sched_param none = { 0 };
+    (void)sched_setscheduler(0, SCHED_BATCH, &none); /* as the request threads of svc-api */
     CLEANUP(buf_free) struct buf signature = BUF_INIT(SIGNATURE_MAX);
     CLEANUP(op_freep) struct op *op = NULL;
     BUG_IF(FAULTED(op_new("bench", worker->bench->key.tenant, 10000, &op)));
