@@ -19,13 +19,14 @@ static struct fault probe_sign(struct op *op, struct services *services, const s
 {
     CLEANUP(buf_free) struct buf signature = BUF_INIT(SIGNATURE_MAX);
     uint8_t digest[64];
+    TRY(random_bytes(digest, sizeof(digest)));
+    const enum hash_algorithm hash = key->algorithm == KEY_ALGORITHM_EC_P384 ? HASH_SHA384 : HASH_SHA256;
     const struct sign_request request = {
         .key = key->ref,
         .scheme = key_default_scheme(key->algorithm),
-        .hash = key->algorithm == KEY_ALGORITHM_EC_P384 ? HASH_SHA384 : HASH_SHA256,
-        .digest = span_of(digest, hash_size(key->algorithm == KEY_ALGORITHM_EC_P384 ? HASH_SHA384 : HASH_SHA256)),
+        .hash = hash,
+        .digest = span_of(digest, hash_size(hash)),
     };
-    TRY(random_bytes(digest, sizeof(digest)));
     TRY(signer_sign(op, services->signer, &request, &signature));
     return signer_verify_under(op, services->signer, &request, key->spki, buf_span(&signature));
 }
