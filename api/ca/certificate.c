@@ -61,8 +61,3 @@ struct fault certificate_pem(struct span der, struct buf *out)
 {
     return ca_pem(PEM_STRING_X509, der, out);
 }
-
-struct fault certificate_pem_of(const char *label, struct span der, struct buf *out)
-{
-    return ca_pem(label, der, out);
-}

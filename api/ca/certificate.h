@@ -31,7 +31,5 @@ struct fault certificate_issue(struct op *op, struct signer_client *signer, cons
                                struct span *ret_der);
 /* PEM of a DER certificate, appended. */
 struct fault certificate_pem(struct span der, struct buf *out);
-/* The same with another label: "CERTIFICATE REQUEST". */
-struct fault certificate_pem_of(const char *label, struct span der, struct buf *out);
 
 #endif

@@ -19,7 +19,7 @@ enum leaf_use { LEAF_SIGNS_CODE, LEAF_STAMPS };
 
 struct chain {
     struct op *op;
-    X509 *at[KEY_CHAIN_CERTS_MAX];
+    X509 *at[KEYS_CERTIFICATES_MAX];
     size_t count;
 };
 static void chain_clear(struct chain *chain)
@@ -165,7 +165,7 @@ static struct fault check(struct op *op, struct span spki, const struct span *ce
                           enum leaf_use use)
 {
     CLEANUP(chain_clear) struct chain chain = { .op = op };
-    BUG_IF(count < 1 || count > KEY_CHAIN_CERTS_MAX);
+    BUG_IF(count < 1 || count > KEYS_CERTIFICATES_MAX);
     for (size_t i = 0; i < count; i++) {
         TRY(decode(&chain, certificates[i]));
     }

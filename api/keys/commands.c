@@ -220,7 +220,7 @@ struct fault key_certified_data(const struct managed_key *key, const struct span
 struct fault keys_set_chain(struct op *op, struct services *services, const struct managed_key *key,
                             const struct span *chain, size_t count)
 {
-    REQUIRE(count >= 1 && count <= KEY_CHAIN_CERTS_MAX, BAD_ARGUMENT);
+    REQUIRE(count >= 1 && count <= KEYS_CERTIFICATES_MAX, BAD_ARGUMENT);
     struct sha256 digest;
     TRY(sha256_of_parts(chain, count, &digest));
     char seed[2 * SHA256_LEN + 1];

@@ -8,7 +8,6 @@
 #define LANE_KEYS               "keys"
 #define KEY_NAME_MAX            64
 #define KEY_CHAIN_MAX           32768
-#define KEY_CHAIN_CERTS_MAX     8
 #define KEYS_DESTINATION_ERASE  "keys.erase"
 #define KEYS_DESTINATION_RETIRE "keys.retire"
 #define KEY_REASON_MAX          256
@@ -97,7 +96,8 @@ bool key_email_fits(const char *text);
 struct fault key_csr_make(struct op *op, const struct managed_key *key, const struct key_subject *subject,
                           const char *email, struct uuid journal_id, struct span *ret_der);
 
-/* chain.c: 1 to KEY_CHAIN_CERTS_MAX certificates, leaf first, DER. CERTIFICATE_REFUSED with the pointer of the bad one.
+/* chain.c: 1 to KEYS_CERTIFICATES_MAX certificates, leaf first, DER. CERTIFICATE_REFUSED with the pointer of the bad
+ * one.
  */
 struct fault key_chain_check(struct op *op, struct span spki, const struct span *certificates, size_t count,
                              utc_us now);

@@ -105,6 +105,12 @@ struct fault keys_prepare(struct op *op, struct services *services, enum key_pur
  * key usage to ask for ("critical,timeStamping"). JSON_FIELD. */
 struct fault keys_csr(struct op *op, const struct managed_key *key, const char *subject, const char *usage,
                       struct uuid journal_id, struct span *ret_der);
+/* The answer to a route that made a certificate request: as PEM and as base64 of DER. */
+struct fault keys_answer_csr(struct request *request, struct span csr);
+/* The JSON array of a body's certificate_chain: 1 to KEYS_CERTIFICATES_MAX of base64 DER, of 32 KiB together at most;
+ * in op's arena. JSON_FIELD. */
+struct fault keys_read_chain(struct op *op, struct span json, struct span chain[KEYS_CERTIFICATES_MAX],
+                             size_t *ret_count);
 /* May this chain, leaf first and up to its root, stand for a key that makes time stamps? CERTIFICATE_REFUSED with the
  * pointer of the bad one. At most KEYS_CERTIFICATES_MAX. */
 struct fault keys_check_stamping(struct op *op, struct span spki, const struct span *certificates, size_t count,

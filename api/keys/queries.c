@@ -55,11 +55,11 @@ static const struct sql SQL_CERTIFY_COMMAND = {
 static struct fault split_chain(struct op *op, struct span chain, struct managed_key *key)
 {
     struct span *certificates = NULL;
-    TRY(arena_take(op->arena, KEY_CHAIN_CERTS_MAX, sizeof(*certificates), &certificates));
+    TRY(arena_take(op->arena, KEYS_CERTIFICATES_MAX, sizeof(*certificates), &certificates));
     struct span rest = chain;
     while (rest.len > 0) {
         struct span whole = { 0 };
-        REQUIRE(key->chain_count < KEY_CHAIN_CERTS_MAX, INTERNAL);
+        REQUIRE(key->chain_count < KEYS_CERTIFICATES_MAX, INTERNAL);
         struct der_element certificate;
         const uint8_t *start = rest.at;
         TRY(der_next(&rest, &certificate));

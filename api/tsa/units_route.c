@@ -1,14 +1,10 @@
 #include "api/tsa/units_route.h"
 
-#include "api/ca/certificate.h"
 #include "api/tsa/internal.h"
-#include "appliance/base/codec.h"
-#include "appliance/base/json_view.h"
 
 #define ANSWER_MAX  ((size_t)4 << 20)
 #define CHAIN_MAX   ((size_t)32 << 10)
 #define SUBJECT_MAX 1024
-#define FIELD       "/certificate_chain"
 
 const struct jin_field unit_csr_body[1] = {
     JIN_TEXT(struct unit_csr_request, subject, JIN_REQUIRED, 1, SUBJECT_MAX),
@@ -169,46 +165,10 @@ struct fault route_unit_csr(struct request *request)
     struct tsa *tsa = NULL;
     struct uuid id;
     struct span csr;
-    struct jout jout;
-    CLEANUP(buf_free) struct buf pem = BUF_INIT(CHAIN_MAX);
-    CLEANUP(buf_free) struct buf out = BUF_INIT(2 * CHAIN_MAX);
     TRY(enter(request, &tsa));
     TRY(unit_id(request, &id));
     TRY(unit_csr(request->op, request->services, id, body->subject, &csr));
-    TRY(certificate_pem_of("CERTIFICATE REQUEST", csr, &pem));
-    jout_init(&jout, &out);
-    jout_object(&jout);
-    jout_key(&jout, "csr_pem");
-    jout_span_text(&jout, buf_span(&pem));
-    jout_key_base64(&jout, "csr_der", csr);
-    jout_object_end(&jout);
-    TRY(jout_end(&jout));
-    return response_json(request, 0, &out);
-}
-
-static struct fault wrong_chain(struct op *op)
-{
-    return op_fail_field(op, FAULT(JSON_FIELD), FIELD,
-                         FIELD ": must be an array of 2 to %d certificates, base64 of DER, leaf first and root last, "
-                               "of %zu bytes together at most",
-                         KEYS_CERTIFICATES_MAX, CHAIN_MAX);
-}
-
-static struct fault read_chain(struct op *op, struct span json, struct span *chain, size_t *ret_count)
-{
-    struct view rest = { json }, item;
-    size_t count = 0, bytes = 0;
-    while (view_next(&rest, &item)) {
-        if (count == KEYS_CERTIFICATES_MAX || FAULTED(view_base64(op, item, &chain[count])) || chain[count].len == 0) {
-            return wrong_chain(op);
-        }
-        bytes += chain[count++].len;
-    }
-    if (count == 0 || bytes > CHAIN_MAX) {
-        return wrong_chain(op);
-    }
-    *ret_count = count;
-    return OK;
+    return keys_answer_csr(request, csr);
 }
 
 struct fault route_unit_certify(struct request *request)
@@ -220,7 +180,7 @@ struct fault route_unit_certify(struct request *request)
     size_t count = 0;
     TRY(enter(request, &tsa));
     TRY(unit_id(request, &id));
-    TRY(read_chain(request->op, body->certificate_chain, chain, &count));
+    TRY(keys_read_chain(request->op, body->certificate_chain, chain, &count));
     TRY(unit_certify(request->op, request->services, &tsa->settings, id, chain, count));
     return answer_unit(request, tsa, &id);
 }

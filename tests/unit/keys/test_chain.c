@@ -80,7 +80,7 @@ static struct span der_of(X509 *x)
 
 static struct fault check(X509 *const *chain, size_t count)
 {
-    struct span ders[KEY_CHAIN_CERTS_MAX];
+    struct span ders[KEYS_CERTIFICATES_MAX];
     for (size_t i = 0; i < count; i++) {
         ders[i] = der_of(chain[i]);
     }
