@@ -22,4 +22,11 @@ struct tsa_chain {
 };
 struct fault tsa_history(struct op *op, struct services *services, struct tsa_chain **ret_chains, size_t *ret_count);
 
+/* Is the authority on (protocols.tsa.enabled)? Then what leaves with an anchor must have one. */
+bool tsa_is_on(const struct services *services);
+/* A TimeStampToken of the authority of /tsa over a SHA-256 value, with certificates and without nonce; DER in op's
+ * arena. Recorded like every other before it is handed out. The faults of the authority: TSA_TIME when the clock is not
+ * trusted, TSA_NO_UNIT, the signer's and the log's. BUG_IF(tx_open). */
+struct fault tsa_anchor(struct op *op, struct services *services, const struct sha256 *imprint, struct span *ret_token);
+
 #endif
