@@ -121,6 +121,10 @@ DEFINE_FREEP(struct tsa_recorder, tsa_recorder_free)
 /* Durable when OK. After a fault the event may or may not be in the log; the token must not leave. */
 struct fault tsa_record(struct op *op, struct event_log *log, struct tsa_recorder *recorder, struct span data);
 
+/* What a request is answered with, for op's tenant and principal: judged, stamped, checked and recorded; the token is
+ * in op's arena. */
+struct fault tsa_grant(struct op *op, const struct services *services, struct tsa *tsa, struct span request,
+                       struct span *ret_token);
 /* TimeStampResp (RFC 3161 2.4.2), in op's arena. */
 struct fault tsa_reply_granted(struct op *op, struct span token, struct span *ret_reply);
 /* Status rejection; `text` becomes the status string. */
@@ -147,6 +151,8 @@ struct tsa {
     bool leased; /* serial numbers are there */
     struct tsa *next;
 };
+/* The endpoint of an authority belongs to one tenant: what it does is done for that tenant by nobody in particular. */
+void tsa_enter_as(struct op *op, const struct tsa *tsa);
 struct fault tsa_start(struct op *op, struct services *services);
 void tsa_stop(struct services *services);
 /* One authority, which shows no unit yet. */

@@ -106,24 +106,24 @@ static struct fault issue_now(struct op *op, const struct services *services, st
     return fault;
 }
 
-static struct fault grant(struct op *op, const struct services *services, struct tsa *tsa, struct span body,
-                          struct span *ret_reply)
+struct fault tsa_grant(struct op *op, const struct services *services, struct tsa *tsa, struct span body,
+                       struct span *ret_token)
 {
     struct tsq request;
     const struct tst_hash *hash = NULL;
     struct span policy;
-    struct span token = { 0 };
     TRY(tsq_parse(op, body, &request));
     TRY(tsq_judge(op, &tsa->rules, &request, &hash, &policy));
-    TRY(issue_now(op, services, tsa, &request, hash, policy, &token));
-    return tsa_reply_granted(op, token, ret_reply);
+    return issue_now(op, services, tsa, &request, hash, policy, ret_token);
 }
 
 struct fault tsa_answer(struct op *op, const struct services *services, struct tsa *tsa, struct span request,
                         struct span *ret_reply)
 {
     mono_ns begun = clock_mono();
-    struct fault fault = grant(op, services, tsa, request, ret_reply);
+    struct span token = { 0 };
+    struct fault fault = tsa_grant(op, services, tsa, request, &token);
+    fault = FAULTED(fault) ? fault : tsa_reply_granted(op, token, ret_reply);
     const char *result = tsa_result_text(fault);
     metrics_add(services->metrics, &tsa_metrics[TSA_METRIC_TIMESTAMPS], 1, (const char *const[]){ result });
     metrics_observe(services->metrics, &tsa_metrics[TSA_METRIC_SECONDS],

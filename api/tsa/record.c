@@ -12,17 +12,19 @@
 /*
  * Whoever finds no leader leads: takes what waits (itself included, as it stands in the queue), appends it as one
  * message, and tells each of them; then the first of those who came meanwhile leads. Nobody is woken for another's
- * sake. An entry belongs to its caller until it is taken; a caller whose deadline passes while the leader has it leaves
+ * sake. A message has one actor, so a leader takes those who came behind it up to the first of somebody else's. An
+ * entry belongs to its caller until it is taken; a caller whose deadline passes while the leader has it leaves
  * it behind for the leader to free. The queue is bounded by the bulkhead of the route.
  */
 enum entry_state { ENTRY_WAITING, ENTRY_LEADS, ENTRY_TAKEN, ENTRY_DONE, ENTRY_LEFT };
 
 struct entry {
     struct entry *next;
-    enum entry_state state; /* guarded by lock */
-    struct fault fault;     /* of the append, when DONE */
-    sem_t told;             /* posted when it is DONE or LEADS */
-    struct buf data;        /* immutable while in the queue or taken */
+    enum entry_state state;        /* guarded by lock */
+    struct fault fault;            /* of the append, when DONE */
+    const struct principal *actor; /* of its caller's operation; looked at while it WAITS */
+    sem_t told;                    /* posted when it is DONE or LEADS */
+    struct buf data;               /* immutable while in the queue or taken */
 };
 
 struct tsa_recorder {
@@ -61,10 +63,20 @@ void tsa_recorder_free(struct tsa_recorder *recorder)
     mem_free(recorder);
 }
 
-static size_t take_locked(struct tsa_recorder *recorder, struct entry *batch[BATCH_MAX])
+static bool same_actor(const struct principal *a, const struct principal *b)
+{
+    bool same = strcmp(a->subject, b->subject) == 0 && a->role_count == b->role_count;
+    for (size_t i = 0; same && i < a->role_count; i++) {
+        same = strcmp(a->roles[i], b->roles[i]) == 0;
+    }
+    return same;
+}
+
+/* A leader stands first in the queue: whoever led before it took all up to there. */
+static size_t take_locked(struct tsa_recorder *recorder, const struct principal *actor, struct entry *batch[BATCH_MAX])
 {
     size_t count = 0;
-    while (recorder->first != NULL && count < BATCH_MAX) {
+    while (recorder->first != NULL && count < BATCH_MAX && same_actor(recorder->first->actor, actor)) {
         struct entry *entry = recorder->first;
         recorder->first = entry->next;
         entry->state = ENTRY_TAKEN;
@@ -118,12 +130,12 @@ static void pass_on_locked(struct tsa_recorder *recorder)
     }
 }
 
-/* Until its own entry is done: the queue may hold more than a message. */
+/* Until its own entry is done. */
 static void lead_locked(struct op *op, struct event_log *log, struct tsa_recorder *recorder, struct entry *own)
 {
     while (own->state != ENTRY_DONE) {
         struct entry *batch[BATCH_MAX];
-        size_t count = take_locked(recorder, batch);
+        size_t count = take_locked(recorder, &op->principal, batch);
         BUG_IF(pthread_mutex_unlock(&recorder->lock) != 0);
         struct fault fault = append(op, log, batch, count);
         BUG_IF(pthread_mutex_lock(&recorder->lock) != 0);
@@ -170,6 +182,7 @@ struct fault tsa_record(struct op *op, struct event_log *log, struct tsa_recorde
     TRY(mem_new(1, sizeof(*entry), &entry));
     BUG_IF(sem_init(&entry->told, 0, 0) != 0);
     entry->data = (struct buf)BUF_INIT(EVENT_DATA_MAX);
+    entry->actor = &op->principal;
     TRY(buf_put(&entry->data, data));
 
     BUG_IF(pthread_mutex_lock(&recorder->lock) != 0);

@@ -11,13 +11,6 @@ static struct fault no_authority(struct op *op)
     return op_fail(op, FAULT(NOT_FOUND), "no time-stamping authority at this address");
 }
 
-/* The endpoint belongs to one tenant: what it does is done for that tenant by nobody in particular. */
-static void enter_as(struct op *op, const struct tsa *tsa)
-{
-    op->principal = (struct principal){ .subject = "tsa:anonymous" };
-    op->tenant = tsa->settings.tenant;
-}
-
 static struct fault enter(struct request *request, struct tsa **ret_tsa)
 {
     struct op *op = request->op;
@@ -25,7 +18,7 @@ static struct fault enter(struct request *request, struct tsa **ret_tsa)
         return op_fail(op, FAULT(TSA_DISABLED), "time stamping is switched off here (protocols.tsa.enabled)");
     }
     *ret_tsa = request->services->tsa;
-    enter_as(op, *ret_tsa);
+    tsa_enter_as(op, *ret_tsa);
     return OK;
 }
 
@@ -57,7 +50,7 @@ static struct fault enter_named(struct request *request, struct tsa **ret_tsa)
         return no_authority(request->op);
     }
     if (tsa->settings.open) {
-        enter_as(request->op, tsa);
+        tsa_enter_as(request->op, tsa);
     } else {
         TRY(check_caller(request, tsa));
     }

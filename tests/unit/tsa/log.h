@@ -19,7 +19,8 @@ static struct {
     uint64_t sequence; /* of the last message */
     size_t messages, events, largest;
     char last_type[64], lane[LANE_MAX + 1];
-    bool seen[LOG_EVENTS_MAX]; /* by the number in {"n":...} */
+    bool seen[LOG_EVENTS_MAX];  /* by the number in {"n":...} */
+    char actor[LOG_EVENTS_MAX]; /* first letter of the subject that it was appended for */
 } event_store = { .lock = PTHREAD_MUTEX_INITIALIZER,
                   .opened = PTHREAD_COND_INITIALIZER,
                   .entered = PTHREAD_COND_INITIALIZER,
@@ -64,7 +65,7 @@ static struct event_log *log_handle(void)
     BUG_IF(pthread_mutex_unlock(&event_store.lock) != 0);
 }
 
-static void keep(const struct event_append *append)
+static void keep(const struct op *op, const struct event_append *append)
 {
     event_store.messages++;
     event_store.events += append->count;
@@ -79,6 +80,7 @@ static void keep(const struct event_append *append)
         if (sscanf(text, "{\"n\":%u}", &number) == 1 && number < LOG_EVENTS_MAX) {
             BUG_IF(event_store.seen[number]); /* recorded twice */
             event_store.seen[number] = true;
+            event_store.actor[number] = op->principal.subject[0];
         }
     }
 }
@@ -99,7 +101,7 @@ struct fault events_append(struct op *op, struct event_log *log, const struct ev
     event_store.allowed -= event_store.allowed > 0;
     event_store.waiting--;
     if (!FAULTED(fault)) {
-        keep(append);
+        keep(op, append);
         *ret_seq = ++event_store.sequence;
     }
     BUG_IF(pthread_mutex_unlock(&event_store.lock) != 0);

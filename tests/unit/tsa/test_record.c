@@ -23,6 +23,7 @@ struct caller {
     unsigned number;
     int timeout_ms;
     struct fault fault;
+    const char *subject; /* NULL = "test" */
 };
 
 static void *record_one(void *arg)
@@ -30,17 +31,22 @@ static void *record_one(void *arg)
     struct caller *caller = arg;
     struct op *op = NULL;
     char data[32];
-    BUG_IF(FAULTED(op_new("test", (struct tenant_id){ "default" }, caller->timeout_ms, &op)));
+    BUG_IF(FAULTED(op_new(caller->subject != NULL ? caller->subject : "test", (struct tenant_id){ "default" },
+                          caller->timeout_ms, &op)));
     (void)snprintf(data, sizeof(data), "{\"n\":%u}", caller->number);
     caller->fault = tsa_record(op, log_handle(), recorder, span_text(data));
     op_free(op);
     return NULL;
 }
 
+static void start_for(const char *subject, struct caller *caller, unsigned number, int timeout_ms)
+{
+    *caller = (struct caller){ .number = number, .timeout_ms = timeout_ms, .subject = subject };
+    BUG_IF(pthread_create(&caller->thread, NULL, record_one, caller) != 0);
+}
 static void start(struct caller *caller, unsigned number, int timeout_ms)
 {
-    *caller = (struct caller){ .number = number, .timeout_ms = timeout_ms };
-    BUG_IF(pthread_create(&caller->thread, NULL, record_one, caller) != 0);
+    start_for(NULL, caller, number, timeout_ms);
 }
 
 static size_t queued(void)
@@ -153,6 +159,27 @@ static void what_waits_goes_as_one_message(void **state)
     assert_string_equal(event_store.last_type, "tsa.timestamp.issued");
 }
 
+/* A message has one actor: nobody's stamp is recorded as another's. */
+static void each_event_is_recorded_as_its_own_caller_s(void **state)
+{
+    (void)state;
+    static const char *const subjects[] = { "alice", "bob", "carol" };
+    struct caller callers[60];
+    log_hold(true);
+    start_for(subjects[0], &callers[0], 0, 60000);
+    log_wait_for_append();
+    for (unsigned i = 1; i < COUNT_OF(callers); i++) {
+        start_for(subjects[i / 4 % 3], &callers[i], i, 60000);
+    }
+    wait_until_queued(COUNT_OF(callers) - 1);
+    log_hold(false);
+    for (unsigned i = 0; i < COUNT_OF(callers); i++) {
+        assert_fault(finish(&callers[i]), NONE);
+        assert_int_equal(event_store.actor[i], callers[i].subject[0]);
+    }
+    assert_int_equal(event_store.events, COUNT_OF(callers));
+}
+
 static void *record_many(void *arg)
 {
     unsigned base = *(unsigned *)arg;
@@ -200,6 +227,7 @@ int main(void)
         TEST(a_deadline_ends_the_wait_in_the_queue),
         TEST(who_is_carried_may_leave_and_the_leader_cleans_up),
         TEST(what_waits_goes_as_one_message),
+        TEST(each_event_is_recorded_as_its_own_caller_s),
         TEST(many_threads_record_each_event_once),
     };
     return cmocka_run_group_tests_name("time-stamp record", tests, NULL, NULL);
