@@ -68,12 +68,23 @@ static struct fault check(struct op *op, const struct services *services, struct
     return fault;
 }
 
+/* The token and what is recorded of it. */
+static struct fault make(struct op *op, const struct services *services, struct tsa *tsa, struct tsa_snapshot *held,
+                         struct tsa_statement *statement, const struct tst_hash *hash, struct span *ret_token,
+                         struct buf *data)
+{
+    TRY(take_time(op, tsa, held->unit, &statement->time));
+    TRY(tsa_serial_next(op, services, tsa->serials, &statement->serial));
+    TRY(tsa_token(op, held->unit, statement, ret_token));
+    TRY(check(op, services, tsa, held, statement, *ret_token));
+    return describe(held->unit, statement, hash, *ret_token, data);
+}
+
 /* Nothing leaves before its event is durable. */
 static struct fault issue(struct op *op, const struct services *services, struct tsa *tsa, struct tsa_snapshot *held,
                           const struct tsq *request, const struct tst_hash *hash, struct span policy,
                           struct span *ret_token)
 {
-    const struct tsa_unit *unit = held->unit;
     struct tsa_statement statement = {
         .request = request,
         .policy = policy,
@@ -81,12 +92,11 @@ static struct fault issue(struct op *op, const struct services *services, struct
         .name = tsa->settings.config->tsa_name_stated,
     };
     struct span token;
-    TRY(take_time(op, tsa, unit, &statement.time));
-    TRY(tsa_serial_next(op, services, tsa->serials, &statement.serial));
-    TRY(tsa_token(op, unit, &statement, &token));
-    TRY(check(op, services, tsa, held, &statement, token));
     CLEANUP(buf_free) struct buf data = BUF_INIT(2048);
-    TRY(describe(unit, &statement, hash, token, &data));
+    tsa_record_expect(tsa->recorder);
+    struct fault fault = make(op, services, tsa, held, &statement, hash, &token, &data);
+    tsa_record_arrived(tsa->recorder);
+    TRY(fault);
     TRY(tsa_record(op, services->log, tsa->recorder, buf_span(&data)));
     *ret_token = token;
     return OK;
@@ -131,6 +141,7 @@ struct fault tsa_answer(struct op *op, const struct services *services, struct t
     if (!FAULTED(fault)) {
         return OK;
     }
+    op_changed_nothing(op);
     if (strcmp(result, "system_failure") == 0) {
         log_fault(LOG_LEVEL_WARN, "tsa_not_issued", op, fault);
     }

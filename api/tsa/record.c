@@ -5,16 +5,22 @@
 #include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <stdatomic.h>
 
-#define BATCH_MAX      64 /* events of one message */
+#define BATCH_MAX 64 /* events of one message */
+#ifndef GATHER_NS    /* tests have more patience */
+#define GATHER_NS (1500 * NS_PER_MS / 1000)
+#endif
 #define EVENT_DATA_MAX 2048
 
 /*
  * Whoever finds no leader leads: takes what waits (itself included, as it stands in the queue), appends it as one
  * message, and tells each of them; then the first of those who came meanwhile leads. Nobody is woken for another's
- * sake. A message has one actor, so a leader takes those who came behind it up to the first of somebody else's. An
- * entry belongs to its caller until it is taken; a caller whose deadline passes while the leader has it leaves
- * it behind for the leader to free. The queue is bounded by the bulkhead of the route.
+ * sake. A message costs the log much the same whether it holds one event or ten: so a leader with others on their way
+ * (tsa_record_expect) waits until half of them are here, or GATHER_NS. A message has one actor, so a leader takes those
+ * who came behind it up to the first of somebody else's. An entry belongs to its caller until it is taken; a caller
+ * whose deadline passes while the leader has it leaves it behind for the leader to free. The queue is bounded by the
+ * bulkhead of the route.
  */
 enum entry_state { ENTRY_WAITING, ENTRY_LEADS, ENTRY_TAKEN, ENTRY_DONE, ENTRY_LEFT };
 
@@ -22,6 +28,7 @@ struct entry {
     struct entry *next;
     enum entry_state state;        /* guarded by lock */
     struct fault fault;            /* of the append, when DONE */
+    uint64_t sequence;             /* of the message that holds it, when DONE without a fault */
     const struct principal *actor; /* of its caller's operation; looked at while it WAITS */
     sem_t told;                    /* posted when it is DONE or LEADS */
     struct buf data;               /* immutable while in the queue or taken */
@@ -30,7 +37,11 @@ struct entry {
 struct tsa_recorder {
     pthread_mutex_t lock;
     struct entry *first, **last;
-    bool leading; /* somebody leads, or has been told to */
+    size_t queued;
+    bool leading;             /* somebody leads, or has been told to */
+    size_t gather;            /* queued entries that the leader waits for; 0 = it does not */
+    pthread_cond_t gathered;  /* on CLOCK_MONOTONIC */
+    atomic_size_t on_the_way; /* callers that have begun and are not queued yet */
 };
 
 static void entry_free(struct entry *entry)
@@ -48,7 +59,8 @@ struct fault tsa_recorder_new(struct tsa_recorder **ret_recorder)
     struct tsa_recorder *made = NULL;
     TRY(mem_new(1, sizeof(*made), &made));
     made->last = &made->first;
-    BUG_IF(pthread_mutex_init(&made->lock, NULL) != 0);
+    atomic_init(&made->on_the_way, 0);
+    BUG_IF(pthread_mutex_init(&made->lock, NULL) != 0 || pthread_cond_init(&made->gathered, NULL) != 0);
     *ret_recorder = made;
     return OK;
 }
@@ -58,8 +70,8 @@ void tsa_recorder_free(struct tsa_recorder *recorder)
     if (recorder == NULL) {
         return;
     }
-    BUG_IF(recorder->first != NULL || recorder->leading);
-    BUG_IF(pthread_mutex_destroy(&recorder->lock) != 0);
+    BUG_IF(recorder->first != NULL || recorder->leading || atomic_load(&recorder->on_the_way) != 0);
+    BUG_IF(pthread_cond_destroy(&recorder->gathered) != 0 || pthread_mutex_destroy(&recorder->lock) != 0);
     mem_free(recorder);
 }
 
@@ -82,6 +94,7 @@ static size_t take_locked(struct tsa_recorder *recorder, const struct principal 
         entry->state = ENTRY_TAKEN;
         batch[count++] = entry;
     }
+    recorder->queued -= count;
     if (recorder->first == NULL) {
         recorder->last = &recorder->first;
     }
@@ -95,15 +108,16 @@ static void remove_locked(struct tsa_recorder *recorder, struct entry *gone)
         at = &(*at)->next;
     }
     *at = gone->next;
+    recorder->queued--;
     if (recorder->last == &gone->next) {
         recorder->last = at;
     }
 }
 
-static struct fault append(struct op *op, struct event_log *log, struct entry *const *batch, size_t count)
+static struct fault append(struct op *op, struct event_log *log, struct entry *const *batch, size_t count,
+                           uint64_t *ret_sequence)
 {
     struct event events[BATCH_MAX];
-    uint64_t sequence = 0;
     for (size_t i = 0; i < count; i++) {
         events[i] = (struct event){
             .type = "tsa.timestamp.issued",
@@ -112,7 +126,7 @@ static struct fault append(struct op *op, struct event_log *log, struct entry *c
         };
     }
     struct event_append message = { .lane = "tsa", .events = events, .count = count };
-    return events_append(op, log, &message, &sequence);
+    return events_append(op, log, &message, ret_sequence);
 }
 
 static void tell_locked(struct entry *entry, enum entry_state state)
@@ -130,14 +144,34 @@ static void pass_on_locked(struct tsa_recorder *recorder)
     }
 }
 
+/* Until half of all that are here or on their way are here. Who is alone does not wait. */
+static void gather_locked(const struct op *op, struct tsa_recorder *recorder)
+{
+    mono_ns until = clock_mono() + GATHER_NS;
+    until = until < op->deadline ? until : op->deadline;
+    struct timespec time = { .tv_sec = until / NS_PER_S, .tv_nsec = until % NS_PER_S };
+    for (int waited = 0; waited == 0;) {
+        size_t half = (recorder->queued + atomic_load(&recorder->on_the_way) + 1) / 2;
+        recorder->gather = half < BATCH_MAX ? half : BATCH_MAX;
+        if (recorder->queued >= recorder->gather) {
+            break;
+        }
+        waited = pthread_cond_clockwait(&recorder->gathered, &recorder->lock, CLOCK_MONOTONIC, &time);
+        BUG_IF(waited != 0 && waited != ETIMEDOUT);
+    }
+    recorder->gather = 0;
+}
+
 /* Until its own entry is done. */
 static void lead_locked(struct op *op, struct event_log *log, struct tsa_recorder *recorder, struct entry *own)
 {
     while (own->state != ENTRY_DONE) {
         struct entry *batch[BATCH_MAX];
+        uint64_t sequence = 0;
+        gather_locked(op, recorder);
         size_t count = take_locked(recorder, &op->principal, batch);
         BUG_IF(pthread_mutex_unlock(&recorder->lock) != 0);
-        struct fault fault = append(op, log, batch, count);
+        struct fault fault = append(op, log, batch, count, &sequence);
         BUG_IF(pthread_mutex_lock(&recorder->lock) != 0);
         for (size_t i = 0; i < count; i++) {
             if (batch[i]->state == ENTRY_LEFT) {
@@ -145,6 +179,7 @@ static void lead_locked(struct op *op, struct event_log *log, struct tsa_recorde
                 continue;
             }
             batch[i]->fault = fault;
+            batch[i]->sequence = sequence;
             if (batch[i] == own) {
                 own->state = ENTRY_DONE;
             } else {
@@ -176,6 +211,16 @@ static void give_up_locked(struct tsa_recorder *recorder, struct entry *entry)
     }
 }
 
+void tsa_record_expect(struct tsa_recorder *recorder)
+{
+    atomic_fetch_add(&recorder->on_the_way, 1);
+}
+
+void tsa_record_arrived(struct tsa_recorder *recorder)
+{
+    atomic_fetch_sub(&recorder->on_the_way, 1);
+}
+
 struct fault tsa_record(struct op *op, struct event_log *log, struct tsa_recorder *recorder, struct span data)
 {
     CLEANUP(entry_freep) struct entry *entry = NULL;
@@ -188,6 +233,10 @@ struct fault tsa_record(struct op *op, struct event_log *log, struct tsa_recorde
     BUG_IF(pthread_mutex_lock(&recorder->lock) != 0);
     *recorder->last = entry;
     recorder->last = &entry->next;
+    recorder->queued++;
+    if (recorder->gather > 0 && recorder->queued >= recorder->gather) {
+        BUG_IF(pthread_cond_signal(&recorder->gathered) != 0);
+    }
     bool leads = !recorder->leading;
     recorder->leading = true;
     if (!leads) {
@@ -201,6 +250,9 @@ struct fault tsa_record(struct op *op, struct event_log *log, struct tsa_recorde
     }
     bool in_time = entry->state == ENTRY_DONE;
     struct fault fault = entry->fault;
+    if (in_time && !FAULTED(fault)) {
+        op_record(op, entry->sequence);
+    }
     if (!in_time) {
         give_up_locked(recorder, entry);
     }

@@ -48,7 +48,7 @@ static struct fault room_for_reply(struct op *op, size_t size, struct der_writer
 struct fault tsa_reply_granted(struct op *op, struct span token, struct span *ret_reply)
 {
     struct der_writer writer;
-    TRY(room_for_reply(op, TSA_REPLY_MAX, &writer));
+    TRY(room_for_reply(op, token.len + 64, &writer)); /* headers of three elements, and the status */
     der_write(&writer, token);
     size_t mark = der_mark(&writer);
     der_write_uint(&writer, DER_INTEGER, STATUS_GRANTED);

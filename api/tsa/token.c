@@ -57,6 +57,12 @@ static struct fault write_tst_info(const struct tsa_unit *unit, const struct tsa
 static struct fault digest_of(const struct tst_hash *hash, struct span bytes, uint8_t out[EVP_MAX_MD_SIZE])
 {
     size_t len = EVP_MAX_MD_SIZE;
+    if (hash->id == TST_SHA256) { /* already fetched */
+        struct sha256 digest;
+        TRY(sha256_of(bytes, &digest));
+        memcpy(out, digest.at, sizeof(digest.at));
+        return OK;
+    }
     if (EVP_Q_digest(crypto_context(), hash->digest, NULL, bytes.at, bytes.len, out, &len) != 1 || len != hash->size) {
         return crypto_fail(NULL, "");
     }
@@ -161,11 +167,12 @@ struct fault tsa_token(struct op *op, const struct tsa_unit *unit, const struct 
     TRY(write_attributes(unit, tst_info, members_room, sizeof(members_room), &members));
     TRY(sign(op, unit, members, signature, &len));
 
-    uint8_t *room = NULL;
-    TRY(arena_take(op->arena, TSA_TOKEN_MAX, 1, &room));
+    uint8_t room[TSA_TOKEN_MAX]; /* not the arena's: that one is zeroed before and after */
+    struct span token;
     struct der_writer writer;
-    der_writer_init(&writer, room, TSA_TOKEN_MAX);
+    der_writer_init(&writer, room, sizeof(room));
     write_signed_data(&writer, unit, statement->request->certificate_wanted, tst_info, members,
                       span_of(signature, len));
-    return der_written(&writer, ret_token);
+    TRY(der_written(&writer, &token));
+    return arena_copy(op->arena, token, ret_token);
 }

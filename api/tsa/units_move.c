@@ -72,6 +72,7 @@ static struct fault prepare_once(struct op *op, struct services *services, const
     TRY(units_read(op, services, &units));
     for (size_t i = 0; command_of(op) != NULL && i < units.count; i++) {
         if (strcmp(units.at[i].prepare_command, op->command_id.text) == 0) {
+            op_was_recorded(op);
             return OK; /* this command has run before */
         }
     }
@@ -135,6 +136,7 @@ static struct fault certify_once(struct op *op, struct services *services, const
     TRY(units_read(op, services, &units));
     TRY(units_find(op, &units, id, &unit));
     if (command_of(op) != NULL && strcmp(unit->command, op->command_id.text) == 0) {
+        op_was_recorded(op);
         return OK; /* this command has run before */
     }
     TRY(check_waits(op, unit));
@@ -198,6 +200,7 @@ static struct fault activate_once(struct op *op, struct services *services, stru
     TRY(units_read(op, services, &units));
     TRY(units_find(op, &units, id, &unit));
     if (command_of(op) != NULL && strcmp(unit->command, op->command_id.text) == 0) {
+        op_was_recorded(op);
         return OK;
     }
     TRY(check_valid(op, unit));
@@ -244,6 +247,7 @@ static struct fault retire_once(struct op *op, struct services *services, struct
     TRY(units_read(op, services, &units));
     TRY(units_find(op, &units, id, &unit));
     if (command_of(op) != NULL && strcmp(unit->command, op->command_id.text) == 0) {
+        op_was_recorded(op);
         return OK;
     }
     TRY(check_retirable(op, unit, stop));
@@ -279,5 +283,6 @@ struct fault unit_csr(struct op *op, struct services *services, struct uuid id, 
     TRY(check_waits(op, unit));
     TRY(keys_get(op, services, id, &key));
     TRY(uuid_derive("tsa.unit.csr", parts, COUNT_OF(parts), &journal_id));
-    return keys_csr(op, &key, subject, "critical,timeStamping", journal_id, ret_der);
+    TRY(keys_csr(op, &key, subject, "critical,timeStamping", journal_id, ret_der));
+    return keys_record_csr(op, services, id, subject, *ret_der);
 }

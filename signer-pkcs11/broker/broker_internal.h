@@ -51,6 +51,7 @@ struct connection {
     struct wire_request request;
     enum key_algorithm algorithm; /* of the answer */
     struct buf result, frame;
+    unsigned in_vain; /* how often in a row it stayed awake for a request that did not come */
 };
 
 struct fault connections_start(struct broker *broker);

@@ -42,6 +42,7 @@ static struct fault admit(struct connection *c)
 static struct fault furnish(struct connection *c)
 {
     c->stream = (struct frame_stream)FRAME_STREAM_NONE;
+    c->in_vain = 0;
     c->result = (struct buf)BUF_INIT(WIRE_RESULT_MAX);
     c->frame = (struct buf)BUF_INIT(FRAME_HEADER + FRAME_MAX);
     TRY(arena_new(WIRE_ARENA_MAX, &c->arena));

@@ -5,15 +5,23 @@
 
 #define PATIENCE (5 * NS_PER_S) /* for the rest of a begun frame */
 #define AWAKE_NS (60 * 1000)    /* for the next request of a client that asks without a pause */
+#define IN_VAIN  4u             /* so often in a row; then one time in AGAIN */
+#define AGAIN    64u
+
+/* Does this client ask without a pause, as far as the last times tell? */
+static bool worth_staying(struct connection *c)
+{
+    return c->request.op == WIRE_SIGN && c->broker->processors > 1 &&
+           (c->in_vain < IN_VAIN || ++c->in_vain % AGAIN == 0);
+}
 
 /* Staying awake is for one thread at a time: two would take the processors from those that work. */
 static struct fault next_message(struct connection *c, struct span *ret_message)
 {
     struct broker *broker = c->broker;
     bool idle = false;
-    bool awake = c->request.op == WIRE_SIGN && broker->processors > 1 &&
-                 atomic_compare_exchange_strong_explicit(&broker->awake, &idle, true, memory_order_acquire,
-                                                         memory_order_relaxed);
+    bool awake = worth_staying(c) && atomic_compare_exchange_strong_explicit(
+                                         &broker->awake, &idle, true, memory_order_acquire, memory_order_relaxed);
     struct frame_patience patience = { .first = FRAME_NEVER, .rest = PATIENCE, .awake = awake ? AWAKE_NS : 0 };
     if (awake) {
         patience.first = clock_mono() + AWAKE_NS;
@@ -23,6 +31,7 @@ static struct fault next_message(struct connection *c, struct span *ret_message)
         return fault;
     }
     atomic_store_explicit(&broker->awake, false, memory_order_release);
+    c->in_vain = fault.code == FAULT_DEADLINE ? c->in_vain + 1 : 0;
     if (fault.code != FAULT_DEADLINE) {
         return fault;
     }

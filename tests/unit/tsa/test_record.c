@@ -5,6 +5,7 @@
 
 #include <cmocka.h>
 
+#define GATHER_NS (60 * NS_PER_S)
 /* The source itself, so that a test can wait until its callers stand in the queue. */
 #include "api/tsa/record.c"
 
@@ -159,6 +160,31 @@ static void what_waits_goes_as_one_message(void **state)
     assert_string_equal(event_store.last_type, "tsa.timestamp.issued");
 }
 
+static void a_leader_waits_until_half_of_those_on_their_way_are_there(void **state)
+{
+    (void)state;
+    struct caller callers[4];
+    for (unsigned i = 0; i < 8; i++) {
+        tsa_record_expect(recorder);
+    }
+    for (unsigned i = 0; i < COUNT_OF(callers); i++) {
+        tsa_record_arrived(recorder);
+        start(&callers[i], i, 60000);
+        if (i + 1 < COUNT_OF(callers)) {
+            wait_until_queued(i + 1);
+            assert_int_equal(event_store.events, 0);
+        }
+    }
+    for (unsigned i = 0; i < COUNT_OF(callers); i++) {
+        assert_fault(finish(&callers[i]), NONE);
+    }
+    assert_int_equal(event_store.messages, 1);
+    assert_int_equal(event_store.events, COUNT_OF(callers));
+    for (unsigned i = 0; i < 4; i++) {
+        tsa_record_arrived(recorder);
+    }
+}
+
 /* A message has one actor: nobody's stamp is recorded as another's. */
 static void each_event_is_recorded_as_its_own_caller_s(void **state)
 {
@@ -227,6 +253,7 @@ int main(void)
         TEST(a_deadline_ends_the_wait_in_the_queue),
         TEST(who_is_carried_may_leave_and_the_leader_cleans_up),
         TEST(what_waits_goes_as_one_message),
+        TEST(a_leader_waits_until_half_of_those_on_their_way_are_there),
         TEST(each_event_is_recorded_as_its_own_caller_s),
         TEST(many_threads_record_each_event_once),
     };
