@@ -4,17 +4,20 @@
 #include "api/attest/attest.h"
 #include "api/audit/audit.h"
 #include "api/codesign/codesign.h"
+#include "api/feeds/feeds.h"
 #include "api/identity/identity_feature.h"
 #include "api/keys/keys.h"
 #include "api/policy/policy.h"
+#include "api/privacy/privacy.h"
 #include "api/server/server_feature.h"
 #include "api/transparency/transparency.h"
 #include "api/tsa/tsa.h"
 
 /* Start order: a feature may use what stands before it. */
 static const struct feature *const all[] = {
-    &server_feature,    &identity_feature, &keys_feature,         &audit_feature, &policy_feature,
-    &approvals_feature, &attest_feature,   &transparency_feature, &tsa_feature,   &codesign_feature,
+    &server_feature,      &identity_feature, &keys_feature,      &audit_feature,   &audit_archive_feature,
+    &audit_proof_feature, &policy_feature,   &approvals_feature, &attest_feature,  &transparency_feature,
+    &tsa_feature,         &codesign_feature, &feeds_feature,     &privacy_feature,
 };
 
 const struct feature *const *features_all(size_t *ret_count)

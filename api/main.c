@@ -18,6 +18,10 @@ static const char usage[] =
     "  migrate          apply missing schema migrations (as the schema's owner)\n"
     "  empty            empty the read model before a rebuild (as the schema's owner; nothing may serve)\n"
     "  rebuild          replay the event log into the emptied read model (nothing may serve)\n"
+    "  repair-log ...   append a lost tail of the event log again, from the copies (nothing may serve)\n"
+    "  backup -o FILE   write the event log to a file (absolute path, - = stdout); may run beside serve\n"
+    "  restore FILE     fill an empty event log from a backup (nothing may serve)\n"
+    "  check-log        does every audit checkpoint have its whole source in the event log?\n"
     "  token ...        create, list or revoke bearer tokens\n"
     "  tenant ...       create or list tenants\n"
     "  openapi          print the OpenAPI document\n"
@@ -31,9 +35,12 @@ struct command {
 };
 
 static const struct command commands[] = {
-    { "serve", command_serve, true },      { "migrate", command_migrate, true }, { "empty", command_empty, true },
-    { "rebuild", command_rebuild, true },  { "token", command_token, true },     { "tenant", command_tenant, true },
-    { "openapi", command_openapi, false }, { "docs", command_docs, false },
+    { "serve", command_serve, true },         { "migrate", command_migrate, true },
+    { "empty", command_empty, true },         { "repair-log", command_repair_log, true },
+    { "backup", command_backup, true },       { "restore", command_restore, true },
+    { "check-log", command_check_log, true }, { "rebuild", command_rebuild, true },
+    { "token", command_token, true },         { "tenant", command_tenant, true },
+    { "openapi", command_openapi, false },    { "docs", command_docs, false },
 };
 
 static void print_why(const struct buf *why, const char *fallback)

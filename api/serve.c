@@ -1,6 +1,7 @@
 #include "api/commands.h"
 #include "api/feature.h"
 #include "api/server/server.h"
+#include "api/server/server_feature.h"
 #include "api/server/workers.h"
 #include "api/start.h"
 #include "appliance/base/log.h"
@@ -33,6 +34,40 @@ static int refused(const struct buf *why, struct fault fault)
     return fault.code == FAULT_CONFIG ? 2 : 1;
 }
 
+/* A log that cannot be trusted is not served from, and not written to. /readyz says so for as long as it is so. */
+static int look_until(const sigset_t *set, struct services *services)
+{
+    struct projector_state state = { 0 };
+    const struct timespec look = { .tv_sec = 1 };
+    int signal_number = -1;
+    while (!state.log_trusted && signal_number < 0) {
+        signal_number = sigtimedwait(set, NULL, &look);
+        projector_state(services->projector, &state);
+    }
+    log_write(INFO, "looked", LOG_INT("signal", signal_number));
+    return signal_number < 0 ? 1 : 0; /* 1: a new start serves */
+}
+
+static int look(const struct config *config, const sigset_t *set)
+{
+    static const struct feature *const probes[] = { &server_feature };
+    CLEANUP(buf_free) struct buf why = BUF_INIT(65536);
+    struct services *services = NULL;
+    struct server *server = NULL;
+    struct fault fault = services_start(config, START_LOOKING, &why, &services);
+    if (FAULTED(fault)) {
+        return refused(&why, fault);
+    }
+    const struct server_config server_config = {
+        .services = services, .features = probes, .feature_count = COUNT_OF(probes), .probes_only = true
+    };
+    fault = server_start(&server_config, &why, &server);
+    int code = FAULTED(fault) ? refused(&why, fault) : look_until(set, services);
+    server_stop(server, DRAIN_MS);
+    services_stop(services);
+    return code;
+}
+
 int command_serve(const struct config *config, int argc, char **argv)
 {
     (void)argv;
@@ -46,7 +81,9 @@ int command_serve(const struct config *config, int argc, char **argv)
     struct services *services = NULL;
     struct fault fault = services_start(config, START_SERVING, &why, &services);
     if (FAULTED(fault)) {
-        return refused(&why, fault);
+        int code = refused(&why, fault);
+        return fault.code == FAULT_LOG_UNTRUSTED && config->http_probe_listen[0] != '\0' ? look(config, &stop_signals)
+                                                                                         : code;
     }
     struct server *server = NULL;
     struct server_config server_config = { .services = services };

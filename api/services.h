@@ -17,6 +17,7 @@ struct tsa_tenants;  /* api/tsa/tenants.h: how they are configured */
 struct policy;       /* api/policy/policy.h: the rules of signing */
 struct attest;       /* api/attest/attest.h: identity methods and their issuers' keys */
 struct transparency; /* api/transparency/transparency.h: the logs and their pinned keys */
+struct feeds;        /* api/feeds/internal.h: where audit feeds may go */
 
 struct services {
     const struct config *config;
@@ -33,7 +34,8 @@ struct services {
     struct policy *policy;             /* NULL when ca.policy.enabled is false */
     struct attest *attest;             /* NULL when code_signing.keyless.enabled is false */
     struct transparency *transparency; /* NULL when no log is configured */
-    struct outbox *outbound;           /* the outbox of rows that wait for others' services (outbox_row.outbound) */
+    struct feeds *feeds;
+    struct outbox *outbound; /* the outbox of rows that wait for others' services (outbox_row.outbound) */
     struct uuid instance;
 };
 

@@ -1,5 +1,6 @@
 #include "api/start.h"
 
+#include "api/audit/source.h"
 #include "api/feature.h"
 #include "api/server/server_feature.h"
 #include "appliance/base/alloc.h"
@@ -77,7 +78,7 @@ static struct projector_config projector_config_of(struct services *services)
                                       .arg = services };
 }
 
-static struct fault open_stores(struct op *op, struct services *services, struct buf *why)
+static struct fault open_stores(struct op *op, struct services *services, enum start_scope scope, struct buf *why)
 {
     TRY(store_open(services->config, why, &services->store));
     TRY(event_log_open(services->config, why, &services->log));
@@ -85,12 +86,19 @@ static struct fault open_stores(struct op *op, struct services *services, struct
     struct projector_config config = projector_config_of(services);
     TRY(projector_start(&config, &services->projector));
     struct fault fault = projector_catch_up(op, services->projector);
+    if (scope == START_LOOKING) {
+        return OK; /* what was found is told by the projector's state */
+    }
     if (FAULTED(fault)) {
         struct projector_state state;
         projector_state(services->projector, &state);
         TRY(buf_printf(why, "the read model did not catch up with the event log: checkpoint %llu of %llu%s%s",
                        (unsigned long long)state.checkpoint, (unsigned long long)state.log_last,
                        state.cause[0] != 0 ? ", " : "", state.cause));
+        if (state.first_bad_seq != 0) {
+            TRY(buf_printf(why, ", first bad message %llu (docs/event-log-faults.md)",
+                           (unsigned long long)state.first_bad_seq));
+        }
     }
     return fault;
 }
@@ -167,7 +175,7 @@ static struct fault start_features(struct op *op, struct services *services, str
 
 /* A local command runs beside a serving process and does one thing at a time: it must not take a second full budget of
  * database connections. One command a process, so one copy. */
-static const struct config *local_config(const struct config *config)
+const struct config *services_local_config(const struct config *config)
 {
     static struct config local;
     local = *config;
@@ -188,8 +196,8 @@ static struct fault bring_up(struct services *services, enum start_scope scope, 
     TRY(uuid_new(&services->instance));
     TRY(metrics_new(&services->metrics));
     TRY(signer_client_new(services->config, &services->signer));
-    TRY(open_stores(op, services, why));
-    if (scope == START_STORES) {
+    TRY(open_stores(op, services, scope, why));
+    if (scope != START_SERVING) {
         return OK;
     }
     TRY(load_fingerprint_key(services, why));
@@ -202,7 +210,7 @@ struct fault services_start(const struct config *config, enum start_scope scope,
 {
     struct services *services = NULL;
     TRY(mem_new(1, sizeof(*services), &services));
-    services->config = scope == START_STORES ? local_config(config) : config;
+    services->config = scope == START_STORES ? services_local_config(config) : config;
     struct fault fault = bring_up(services, scope, why);
     if (FAULTED(fault)) {
         services_stop(services);
@@ -219,7 +227,11 @@ static struct fault replay(struct services *services, struct buf *why, uint64_t 
     CLEANUP(op_freep) struct op *op = NULL;
     TRY(op_new("system:rebuild", (struct tenant_id){ 0 }, REBUILD_LIMIT_MS, &op));
     struct projector_config config = projector_config_of(services);
-    struct fault fault = projection_rebuild(op, &config, ret_messages);
+    size_t checkpoints = 0;
+    struct fault fault = source_check(op, services->log, NULL, &checkpoints); /* the read model is empty by now */
+    if (!FAULTED(fault)) {
+        fault = projection_rebuild(op, &config, ret_messages);
+    }
     if (FAULTED(fault)) {
         log_fault(LOG_LEVEL_ERROR, "rebuild_failed", op, fault);
         IGNORE(buf_text(why, op->note.set ? op->note.detail : "the replay failed"));
@@ -233,6 +245,55 @@ struct fault services_rebuild(const struct config *config, struct buf *why, uint
     TRY(mem_new(1, sizeof(*services), &services));
     services->config = config;
     struct fault fault = replay(services, why, ret_messages);
+    services_stop(services);
+    return fault;
+}
+
+/* The repair is a fact of its own in the trail. */
+static struct fault record_repair(struct op *op, struct services *services, const struct log_repair *repair)
+{
+    CLEANUP(buf_free) struct buf data = BUF_INIT(1024);
+    struct jout jout;
+    uint64_t seq = 0;
+    jout_init(&jout, &data);
+    jout_object(&jout);
+    jout_key_int(&jout, "first_sequence", (int64_t)repair->log_last + 1);
+    jout_key_int(&jout, "last_sequence", (int64_t)repair->copies_last);
+    jout_key_int(&jout, "messages", (int64_t)repair->appended);
+    jout_key_hex(&jout, "rolling_digest", SPAN_ARRAY(repair->rolling.at));
+    jout_object_end(&jout);
+    TRY(jout_end(&jout));
+    const struct event event = { .type = "audit.log.repaired", .schema_version = 1, .data = buf_span(&data) };
+    const struct event_append append = { .lane = "audit-log", .events = &event, .count = 1 };
+    TRY(tenant_id_parse(span_text(services->config->first_tenant), &op->tenant));
+    return events_append(op, services->log, &append, &seq);
+}
+
+static struct fault repair_log(struct services *services, const struct log_repair_request *request, struct buf *why,
+                               struct log_repair *ret_repair)
+{
+    TRY(store_open(services->config, why, &services->store));
+    TRY(event_log_open(services->config, why, &services->log));
+    CLEANUP(op_freep) struct op *op = NULL;
+    TRY(op_new("system:repair-log", (struct tenant_id){ 0 }, REBUILD_LIMIT_MS, &op));
+    struct fault fault = projection_repair_log(op, services->store, services->log, request, ret_repair);
+    if (!FAULTED(fault) && request->go) {
+        fault = record_repair(op, services, ret_repair);
+    }
+    if (FAULTED(fault)) {
+        log_fault(LOG_LEVEL_ERROR, "repair_log_failed", op, fault);
+        IGNORE(buf_text(why, op->note.set ? op->note.detail : fault_row(fault.code)->title));
+    }
+    return fault;
+}
+
+struct fault services_repair_log(const struct config *config, const struct log_repair_request *request, struct buf *why,
+                                 struct log_repair *ret_repair)
+{
+    struct services *services = NULL;
+    TRY(mem_new(1, sizeof(*services), &services));
+    services->config = config;
+    struct fault fault = repair_log(services, request, why, ret_repair);
     services_stop(services);
     return fault;
 }

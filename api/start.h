@@ -8,13 +8,20 @@
 enum start_scope {
     START_STORES,  /* store, log, identity, projector caught up: local commands */
     START_SERVING, /* all of it, the features' start included */
+    START_LOOKING, /* as START_STORES, without catching up: the projector looks at a log that cannot be trusted */
 };
 
 /* Opens what the scope needs; on failure everything opened so far is closed again and `why` holds one clear line. */
 struct fault services_start(const struct config *config, enum start_scope scope, struct buf *why,
                             struct services **ret_services);
+/* For a local command beside a serving process: with few database connections. One caller a process. */
+const struct config *services_local_config(const struct config *config);
 /* Replays the whole log into an emptied read model, without serving. */
 struct fault services_rebuild(const struct config *config, struct buf *why, uint64_t *ret_messages);
+/* Appends a lost tail of the log again, without serving, and records that (event "audit.log.repaired" of the first
+ * tenant). *ret_repair is written on a fault, too: how far it came. */
+struct fault services_repair_log(const struct config *config, const struct log_repair_request *request, struct buf *why,
+                                 struct log_repair *ret_repair);
 /* Drain: outbox leases end, handlers finish, projector, then log and store in order. */
 void services_stop(struct services *services);
 

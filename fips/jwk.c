@@ -116,6 +116,11 @@ static struct fault print_number(struct jout *json, const char *name, EVP_PKEY *
 
 struct fault jwk_print(struct span spki, struct buf *out)
 {
+    return jwk_print_window(spki, 0, 0, out);
+}
+
+struct fault jwk_print_window(struct span spki, utc_us not_before, utc_us not_after, struct buf *out)
+{
     const unsigned char *at = spki.at;
     CLEANUP(EVP_PKEY_freep) EVP_PKEY *key = d2i_PUBKEY_ex(NULL, &at, (long)spki.len, crypto_context(), NULL);
     REQUIRE(key != NULL, CRYPTO);
@@ -139,6 +144,12 @@ struct fault jwk_print(struct span spki, struct buf *out)
     if (algorithm->curve == NULL) {
         TRY(print_number(&json, "n", key, OSSL_PKEY_PARAM_RSA_N, 0));
     }
+    if (not_after != 0) {
+        jout_key_time(&json, "svc_not_after", not_after);
+    }
+    if (not_before != 0) {
+        jout_key_time(&json, "svc_not_before", not_before);
+    }
     jout_key_text(&json, "use", "sig");
     if (algorithm->curve != NULL) {
         TRY(print_number(&json, "x", key, OSSL_PKEY_PARAM_EC_PUB_X, algorithm->coordinate));
@@ -161,6 +172,8 @@ static const struct jin_field jwk_fields[] = {
     JIN_TEXT(struct jwk_members, kid, JIN_OPTIONAL, 1, JWK_TEXT_MAX),
     JIN_TEXTS(struct jwk_members, key_ops, JIN_OPTIONAL, 0, 8),
     JIN_BOOL(struct jwk_members, ext, JIN_OPTIONAL),
+    JIN_TIME(struct jwk_members, svc_not_before, JIN_OPTIONAL),
+    JIN_TIME(struct jwk_members, svc_not_after, JIN_OPTIONAL),
 };
 
 static struct fault build_key(const char *type, OSSL_PARAM_BLD *build, EVP_PKEY **ret_key)
@@ -266,6 +279,9 @@ static struct fault parse_one(struct op *op, struct span json, struct jwk *ret_j
         return op_fail(op, FAULT(JWS_FORMAT), "a JWK has use \"%s\"; only signature keys (\"sig\") belong here",
                        members.use);
     }
+    if (members.svc_not_after != 0 && members.svc_not_after < members.svc_not_before) {
+        return op_fail(op, FAULT(JWS_FORMAT), "a JWK's svc_not_after lies before its svc_not_before");
+    }
     CLEANUP(EVP_PKEY_freep) EVP_PKEY *key = NULL;
     TRY(key_of(op, &members, &key));
     const char *alg = members.alg;
@@ -283,7 +299,11 @@ static struct fault parse_one(struct op *op, struct span json, struct jwk *ret_j
     }
     char *kid = NULL;
     TRY(mem_dup_text(members.kid, JWK_TEXT_MAX, &kid));
-    *ret_jwk = (struct jwk){ .kid = kid, .alg = algorithm->name, .key = TAKE(key) };
+    *ret_jwk = (struct jwk){ .kid = kid,
+                             .alg = algorithm->name,
+                             .key = TAKE(key),
+                             .not_before = members.svc_not_before,
+                             .not_after = members.svc_not_after };
     return OK;
 }
 

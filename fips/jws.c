@@ -11,7 +11,7 @@
 #define SIGNATURE_MAX 512
 #define ECDSA_MAX     96 /* r and s of P-384 */
 
-static bool set_padding(const struct jws_algorithm *algorithm, EVP_PKEY_CTX *options)
+bool jws_padding(const struct jws_algorithm *algorithm, EVP_PKEY_CTX *options)
 {
     if (algorithm->curve != NULL) {
         return true;
@@ -57,7 +57,7 @@ static void write_number(struct der_writer *writer, struct span number)
     der_wrap(writer, DER_INTEGER, mark);
 }
 
-static struct fault ecdsa_from_jws(struct span raw, size_t width, uint8_t *room, size_t size, struct span *ret_der)
+struct fault jws_ecdsa_der(struct span raw, size_t width, uint8_t *room, size_t size, struct span *ret_der)
 {
     REQUIRE(raw.len == 2 * width, JWS_SIGNATURE);
     struct der_writer writer;
@@ -87,40 +87,51 @@ static struct fault sign_bytes(struct op *op, EVP_PKEY *key, const struct jws_al
     EVP_PKEY_CTX *options = NULL; /* belongs to ctx */
     if (ctx == NULL ||
         EVP_DigestSignInit_ex(ctx, &options, algorithm->digest, crypto_context(), NULL, key, NULL) != 1 ||
-        !set_padding(algorithm, options) || EVP_DigestSign(ctx, out, len, message.at, message.len) != 1) {
+        !jws_padding(algorithm, options) || EVP_DigestSign(ctx, out, len, message.at, message.len) != 1) {
         return crypto_fail(op, "the JWS could not be signed");
     }
     return OK;
 }
 
-struct fault jws_sign(struct op *op, EVP_PKEY *key, struct span spki, const char *typ, struct span payload,
-                      struct buf *compact)
+struct fault jws_header_begin(EVP_PKEY *key, struct span spki, const char *typ, struct buf *out,
+                              const struct jws_algorithm **ret_algorithm)
 {
     BUG_IF(typ == NULL);
     const char *alg = NULL;
     char kid[44];
     TRY(jwk_alg(key, &alg));
     TRY(jwk_kid(spki, kid));
-    const struct jws_algorithm *algorithm = jws_algorithm_find(alg);
-
     CLEANUP(buf_free) struct buf header = BUF_INIT(HEADER_MAX);
-    size_t start = compact->len;
     TRY(header_print(alg, kid, typ, &header));
-    TRY(base64url_encode(buf_span(&header), compact));
-    TRY(buf_text(compact, "."));
+    TRY(base64url_encode(buf_span(&header), out));
+    TRY(buf_text(out, "."));
+    *ret_algorithm = jws_algorithm_find(alg);
+    return OK;
+}
+
+struct fault jws_signature_put(const struct jws_algorithm *algorithm, struct span signature, struct buf *out)
+{
+    uint8_t fixed[ECDSA_MAX];
+    if (algorithm->curve != NULL) {
+        TRY(ecdsa_to_jws(signature, algorithm->coordinate, fixed));
+        signature = span_of(fixed, 2 * algorithm->coordinate);
+    }
+    TRY(buf_text(out, "."));
+    return base64url_encode(signature, out);
+}
+
+struct fault jws_sign(struct op *op, EVP_PKEY *key, struct span spki, const char *typ, struct span payload,
+                      struct buf *compact)
+{
+    const struct jws_algorithm *algorithm = NULL;
+    size_t start = compact->len;
+    TRY(jws_header_begin(key, spki, typ, compact, &algorithm));
     TRY(base64url_encode(payload, compact));
 
     uint8_t signature[SIGNATURE_MAX];
-    uint8_t fixed[ECDSA_MAX];
     size_t len = sizeof(signature);
     TRY(sign_bytes(op, key, algorithm, span_of(compact->at + start, compact->len - start), signature, &len));
-    struct span wire = span_of(signature, len);
-    if (algorithm->curve != NULL) {
-        TRY(ecdsa_to_jws(wire, algorithm->coordinate, fixed));
-        wire = span_of(fixed, 2 * algorithm->coordinate);
-    }
-    TRY(buf_text(compact, "."));
-    return base64url_encode(wire, compact);
+    return jws_signature_put(algorithm, span_of(signature, len), compact);
 }
 
 struct fault jws_split(struct op *op, struct span compact, struct jws_parts *ret_parts)
@@ -142,16 +153,13 @@ struct fault jws_split(struct op *op, struct span compact, struct jws_parts *ret
 
 /* Everything else in a header is refused as unknown: crit (RFC 7515 4.1.11) above all, and jwk, jku, x5u, x5c, by which
  * a forger could bring a key of his own. */
-struct jws_header {
-    const char *alg, *kid, *typ;
-};
 static const struct jin_field header_fields[] = {
     JIN_TEXT(struct jws_header, alg, JIN_REQUIRED, 1, 16),
     JIN_TEXT(struct jws_header, kid, JIN_OPTIONAL, 1, 128),
     JIN_TEXT(struct jws_header, typ, JIN_OPTIONAL, 1, 128),
 };
 
-static struct fault decode_header(struct op *op, struct span text, struct jws_header *ret_header)
+struct fault jws_header_decode(struct op *op, struct span text, struct jws_header *ret_header)
 {
     CLEANUP(buf_free) struct buf json = BUF_INIT(HEADER_MAX);
     struct fault fault = base64url_decode(text, &json);
@@ -164,8 +172,8 @@ static struct fault decode_header(struct op *op, struct span text, struct jws_he
 }
 
 /* By kid; without one only when a single key is pinned, so that there is nothing to choose. */
-static struct fault pick_key(struct op *op, const struct jws_header *header, const struct jwk_set *keys,
-                             const struct jwk **ret_key)
+struct fault jws_pick_key(struct op *op, const struct jws_header *header, const struct jwk_set *keys,
+                          const struct jwk **ret_key)
 {
     const struct jwk *found = NULL;
     for (size_t i = 0; i < keys->count; i++) {
@@ -191,7 +199,7 @@ struct fault jws_check(struct op *op, const struct jws_algorithm *algorithm, con
     BUG_IF(algorithm == NULL);
     uint8_t room[ECDSA_MAX + 16];
     if (algorithm->curve != NULL &&
-        FAULTED(ecdsa_from_jws(signature, algorithm->coordinate, room, sizeof(room), &signature))) {
+        FAULTED(jws_ecdsa_der(signature, algorithm->coordinate, room, sizeof(room), &signature))) {
         return op_fail(op, FAULT(JWS_SIGNATURE), "an %s signature has %zu bytes, this one %zu", algorithm->name,
                        2 * algorithm->coordinate, signature.len);
     }
@@ -199,7 +207,7 @@ struct fault jws_check(struct op *op, const struct jws_algorithm *algorithm, con
     EVP_PKEY_CTX *options = NULL; /* belongs to ctx */
     if (ctx == NULL ||
         EVP_DigestVerifyInit_ex(ctx, &options, algorithm->digest, crypto_context(), NULL, jwk->key, NULL) != 1 ||
-        !set_padding(algorithm, options)) {
+        !jws_padding(algorithm, options)) {
         return crypto_fail(op, "the JWS signature could not be checked");
     }
     if (EVP_DigestVerify(ctx, signature.at, signature.len, message.at, message.len) != 1) {
@@ -222,12 +230,12 @@ struct fault jws_verify(struct op *op, struct span compact, const char *typ, con
     struct jws_header header = { 0 };
     const struct jwk *key = NULL;
     TRY(jws_split(op, compact, &parts));
-    TRY(decode_header(op, parts.header, &header));
+    TRY(jws_header_decode(op, parts.header, &header));
     if (typ != NULL && (header.typ == NULL || strcmp(header.typ, typ) != 0)) {
         return op_fail(op, FAULT(JWS_FORMAT), "the JWS has typ \"%s\", \"%s\" is wanted",
                        header.typ != NULL ? header.typ : "", typ);
     }
-    TRY(pick_key(op, &header, keys, &key));
+    TRY(jws_pick_key(op, &header, keys, &key));
 
     CLEANUP(buf_free) struct buf signature = BUF_INIT(SIGNATURE_MAX);
     struct fault fault = base64url_decode(parts.signature, &signature);

@@ -14,6 +14,7 @@ struct jwk {
     const char *kid; /* base64url SHA-256 of the PKIX DER */
     const char *alg; /* "ES256" ...; NULL only from jwk_set_parse_foreign */
     EVP_PKEY *key;
+    utc_us not_before, not_after; /* our own members svc_not_before and svc_not_after; 0 = not stated */
 };
 struct jwk_set {
     struct jwk *at;
@@ -27,17 +28,57 @@ struct fault jwk_kid(struct span spki, char ret_kid[44]);
 struct fault jwk_alg(EVP_PKEY *key, const char **ret_alg);
 /* One JWK object as JSON: kty, crv/x/y or n/e, alg, use "sig", kid. */
 struct fault jwk_print(struct span spki, struct buf *out);
-/* {"keys":[...]} of outside bytes: private members, unknown kty and more than 64 keys are refused. JWS_FORMAT. */
+/* The same with the time in which it was the one that signs: members "svc_not_before" and "svc_not_after" (RFC 3339 as
+ * clock.h prints it), which RFC 7517 4 lets others pass over. 0 = leave it out: not_after while no other key took over.
+ */
+struct fault jwk_print_window(struct span spki, utc_us not_before, utc_us not_after, struct buf *out);
+/* {"keys":[...]} of outside bytes: private members, unknown kty and more than 64 keys are refused, and a window that
+ * ends before it begins. JWS_FORMAT. */
 struct fault jwk_set_parse(struct op *op, struct span json, struct jwk_set *ret_set);
 
 /* compact = b64url(header {"alg","kid","typ"}) "." b64url(payload) "." b64url(signature). For the token's keys bind the
  * operation first (provider.h). */
 struct fault jws_sign(struct op *op, EVP_PKEY *key, struct span spki, const char *typ, struct span payload,
                       struct buf *compact);
+/*
+ * The same for a payload that is too large to be in memory at once: `out` gets the compact JWS piece by piece, to be
+ * sent on and cleared. Only the end calls upon the key.
+ *
+ *     CLEANUP(jws_writer_freep) struct jws_writer *writer = NULL;
+ *     TRY(jws_writer_new(op, key, spki, AUDIT_EXPORT_TYP, &writer, &out));
+ *     TRY(jws_writer_payload(writer, some, &out));                        -- as often as there is some
+ *     TRY(jws_writer_end(op, writer, &out));                              -- once
+ */
+struct jws_writer;
+struct fault jws_writer_new(struct op *op, EVP_PKEY *key, struct span spki, const char *typ,
+                            struct jws_writer **ret_writer, struct buf *out);
+void jws_writer_free(struct jws_writer *writer);
+DEFINE_FREEP(struct jws_writer, jws_writer_free)
+struct fault jws_writer_payload(struct jws_writer *writer, struct span payload, struct buf *out);
+struct fault jws_writer_end(struct op *op, struct jws_writer *writer, struct buf *out);
 /* Checks structure, typ (NULL = any) and signature; *ret_payload (in op's arena) is set only when all is well.
  * JWS_FORMAT, JWS_KEY, JWS_SIGNATURE. */
 struct fault jws_verify(struct op *op, struct span compact, const char *typ, const struct jwk_set *keys,
                         struct span *ret_payload, const char **ret_kid);
+
+/*
+ * The same for a JWS that is too large to be in memory at once: its parts come one after another, still encoded.
+ *
+ *     CLEANUP(jws_stream_freep) struct jws_stream *stream = NULL;
+ *     TRY(jws_stream_new(op, header, AUDIT_EXPORT_TYP, keys, &stream));   -- up to the first dot
+ *     TRY(jws_stream_payload(stream, some));                              -- as often as there is some
+ *     TRY(jws_stream_end(op, stream, signature, &key));                   -- behind the second dot
+ */
+struct jws_stream;
+/* JWS_FORMAT, JWS_KEY, JWS_ALGORITHM (the header's alg is not the pinned key's). `keys` must outlive the stream. */
+struct fault jws_stream_new(struct op *op, struct span header, const char *typ, const struct jwk_set *keys,
+                            struct jws_stream **ret_stream);
+void jws_stream_free(struct jws_stream *stream);
+DEFINE_FREEP(struct jws_stream, jws_stream_free)
+struct fault jws_stream_payload(struct jws_stream *stream, struct span encoded);
+/* JWS_FORMAT, JWS_SIGNATURE. Once. */
+struct fault jws_stream_end(struct op *op, struct jws_stream *stream, struct span signature,
+                            const struct jwk **ret_key);
 
 /*
  * Tokens of others: an OIDC issuer's ID token, and the key set that it publishes. The rules stay: the key decides,

@@ -24,6 +24,7 @@ struct jwk_members {
     const char *kty, *crv, *x, *y, *n, *e, *alg, *use, *kid;
     struct jin_texts key_ops;
     bool ext;
+    utc_us svc_not_before, svc_not_after;
 };
 /* The public key that kty and its members say. JWS_FORMAT when there is none; no note. */
 struct fault jwk_build(const struct jwk_members *members, EVP_PKEY **ret_key);
@@ -35,6 +36,21 @@ struct jws_parts {
     struct span header, payload, signature, signing_input;
 };
 struct fault jws_split(struct op *op, struct span compact, struct jws_parts *ret_parts);
+/* A decoded header. Whatever is not named here is refused. */
+struct jws_header {
+    const char *alg, *kid, *typ; /* kid and typ: NULL = not there */
+};
+struct fault jws_header_decode(struct op *op, struct span text, struct jws_header *ret_header); /* JWS_FORMAT */
+/* The pinned key that a header means. JWS_KEY, also when its alg is another one. */
+struct fault jws_pick_key(struct op *op, const struct jws_header *header, const struct jwk_set *keys,
+                          const struct jwk **ret_key);
+/* r and s of fixed width as the DER that OpenSSL takes, in `room`. JWS_SIGNATURE when the length is another. */
+struct fault jws_ecdsa_der(struct span raw, size_t width, uint8_t *room, size_t size, struct span *ret_der);
+bool jws_padding(const struct jws_algorithm *algorithm, EVP_PKEY_CTX *options);
+/* jws.c, for the writer: what is signed with, the encoded header and its dot, and a signature as it stands in a JWS. */
+struct fault jws_header_begin(EVP_PKEY *key, struct span spki, const char *typ, struct buf *out,
+                              const struct jws_algorithm **ret_algorithm);
+struct fault jws_signature_put(const struct jws_algorithm *algorithm, struct span signature, struct buf *out);
 /* The signature, as bytes of the wire. JWS_SIGNATURE. The algorithm must fit the key: a caller's business. */
 struct fault jws_check(struct op *op, const struct jws_algorithm *algorithm, const struct jwk *jwk, struct span message,
                        struct span signature);

@@ -40,6 +40,7 @@ extern const struct feature approvals_feature;
 #define APPROVAL_RESOURCE_MAX  96
 #define APPROVAL_CODESIGN      "approval_required:codesign:"    /* and 64 hex digits */
 #define APPROVAL_KEY_DESTROY   "approval_required:key-destroy:" /* likewise; who asks is who would destroy */
+#define APPROVAL_ERASURE       "approval_required:erasure:"     /* likewise; of a privacy erasure */
 #define APPROVAL_APPROVERS_MAX 64
 #define APPROVAL_RULE_MAX      256
 #define APPROVAL_ACTION_MAX    32

@@ -68,6 +68,7 @@ static struct fault decide_once(struct op *op, struct services *services, struct
     TRY(approval_case_read(op, services, id, approver, verdict, found));
     TRY(check_case(op, found, verdict));
     if (found->decided) {
+        op_changed_nothing(op);
         return OK; /* recorded before: that is the answer */
     }
     TRY(print_decided(&found->row, approver, reason, &data));

@@ -94,7 +94,7 @@ void approval_status_of(const struct approval_row *newest, unsigned needed, utc_
 
 bool approval_resource_valid(const char *resource)
 {
-    static const char *const heads[] = { APPROVAL_CODESIGN, APPROVAL_KEY_DESTROY };
+    static const char *const heads[] = { APPROVAL_CODESIGN, APPROVAL_KEY_DESTROY, APPROVAL_ERASURE };
     for (size_t i = 0; i < COUNT_OF(heads); i++) {
         size_t head = strlen(heads[i]);
         if (strncmp(resource, heads[i], head) == 0 && strlen(resource + head) == APPROVAL_RESOURCE_HEX &&

@@ -7,11 +7,16 @@
  *     ndjson   {"chain":"<hex>","record":{...}}                        {"trailer":"<compact JWS>"}
  *     csv      RFC 4180, CRLF, header line; sequence,time,type,        trailer,,,,,,,,<compact JWS>,
  *              actor,roles,event_id,lane,trace_id,record,chain
- *     cef      CEF:0|svc|svc|1|<type>|<title>|<severity>|<extension>   CEF:0|svc|svc|1|svc.audit.trailer|...|cs1=<JWS>
- *     ocsf     OCSF 1.x API Activity (6003) as JSON lines; raw_data    class 6003 with unmapped.trailer
+ *     cef      CEF:0|svc|svc|1|<type>|<title>|<severity>|<extension>   type svc.audit.trailer; cs1 is the
+ *              cs1 is the record, cs2 its chain value; cs1 is last     compact JWS, last in the line
+ *     ocsf     OCSF 1.3 API Activity (6003) as JSON lines; raw_data    class 6003 with unmapped.trailer
  *              is the record, unmapped.chain its chain value
  *
- * Lines end with LF (csv: CRLF); none is longer than AUDIT_LINE_MAX. Pure functions, for server and offline verifier.
+ * Lines end with LF (csv: CRLF); none is longer than AUDIT_LINE_MAX, and no line end stands within one: in columns and
+ * fields that are not JSON a control character of the record's texts is '?' (the record beside them has it, escaped).
+ * A csv column that a spreadsheet would take for a formula (= + - @ in front) has an apostrophe before it. Roles share
+ * one column, a blank between them. A CEF pair without value is left out. The record alone hashes; all the rest follows
+ * from it (shape_record.h takes it apart). Pure functions, for server and offline verifier.
  */
 #ifndef API_AUDIT_SHAPE_H
 #define API_AUDIT_SHAPE_H
@@ -47,6 +52,7 @@ struct audit_line {
     struct span trailer; /* compact JWS */
 };
 /* AUDIT_LINE with a note that says which field is not as it must be. */
-struct fault audit_shape_take(struct op *scratch, enum audit_shape shape, struct span line, struct audit_line *ret_line);
+struct fault audit_shape_take(struct op *scratch, enum audit_shape shape, struct span line,
+                              struct audit_line *ret_line);
 
 #endif

@@ -10,7 +10,8 @@
  *     tenant_id
  *     timestamp                base64 of the DER TimeStampToken whose imprint is SHA-256 with chain_head itself as
  *                              hashedMessage; only where the authority is enabled
- *     tree_root, tree_size     RFC 6962 tree over the tenant's records 1..last_sequence (api/projection/tree.h); hex, number
+ *     tree_root, tree_size     RFC 6962 tree over the tenant's records 1..last_sequence (api/projection/tree.h); hex,
+ * number
  *
  * A first-format bundle ("svc.audit.export.v1", typ AUDIT_EXPORT_TYP) has no generation, timestamp and tree members and
  * stays verifiable. Pure functions, for server and offline verifier.

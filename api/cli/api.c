@@ -81,7 +81,7 @@ size_t api_route(const struct cli *cli, const char *path)
 /* Previews, explanations, verifications and qualifications have no effect. */
 static bool is_mutation(const char *method, const char *path)
 {
-    return strcmp(method, "POST") == 0 && strstr(path, "/preview") == NULL && strstr(path, "/explain") == NULL &&
+    return strcmp(method, "GET") != 0 && strstr(path, "/preview") == NULL && strstr(path, "/explain") == NULL &&
            strstr(path, "/verify") == NULL && strstr(path, "/qualification") == NULL;
 }
 
@@ -201,6 +201,8 @@ struct fault api_exchange(struct cli *cli, const struct api_call *call, char *wh
         .token = call->without_token ? NULL : cli->token,
         .timeout_ns = cli->timeout_ns,
         .answer_max = call->answer_max != 0 ? call->answer_max : ANSWER_DEFAULT,
+        .sink = call->sink,
+        .stall_ns = call->sink != NULL ? cli->timeout_ns : 0,
     };
     TRY(http_send(&request, why, why_size, &answer));
     buf_free(&ret_answer->body);

@@ -34,7 +34,8 @@ struct api_call {
     const char *query; /* "?a=b", encoded; NULL or "" = none */
     struct span body;  /* JSON; empty with a POST of no body */
     bool without_token;
-    size_t answer_max; /* 0 = 64 MiB */
+    size_t answer_max;            /* 0 = 64 MiB */
+    const struct http_sink *sink; /* for a body of any size: it may take as long as bytes keep coming */
 };
 
 /* The index of the route with that path; a bug when the command has none. */

@@ -6,6 +6,7 @@
 #define BODY_MAX ((size_t)16 << 10)
 #define RESOURCE "approval_required:"
 #define DESTROY  "approval_required:key-destroy:"
+#define ERASURE  "approval_required:erasure:"
 
 static const struct column request_lines[] = {
     { "request", "request_id", COLUMN_TEXT },
@@ -25,6 +26,8 @@ static const struct column request_lines[] = {
     { "key's state", "about.state", COLUMN_TEXT },
     { "key's uses", "about.uses", COLUMN_TEXT },
     { "to destroy it for", "about.reason", COLUMN_TEXT },
+    { "messages", "about.messages", COLUMN_TEXT },
+    { "fingerprint", "about.preview_fingerprint", COLUMN_TEXT },
     { "identity", "about.fulcio_san", COLUMN_TEXT },
     { "issued by", "about.fulcio_issuer", COLUMN_TEXT },
     { "artifact type", "about.artifact_type", COLUMN_TEXT },
@@ -119,7 +122,9 @@ struct fault run_approvals_approve(struct cli *cli)
 {
     bool by_resource = strncmp(cli->arguments[0], RESOURCE, strlen(RESOURCE)) == 0;
     bool destroy = strncmp(cli->arguments[0], DESTROY, strlen(DESTROY)) == 0;
-    return by_resource ? decide(cli, api_route(cli, PATH_APPROVE_RESOURCE), destroy ? "destroy" : "sign")
+    bool erase = strncmp(cli->arguments[0], ERASURE, strlen(ERASURE)) == 0;
+    const char *action = destroy ? "destroy" : erase ? "erase" : "sign";
+    return by_resource ? decide(cli, api_route(cli, PATH_APPROVE_RESOURCE), action)
                        : decide(cli, api_route(cli, PATH_APPROVE), NULL);
 }
 

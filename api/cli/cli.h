@@ -131,8 +131,28 @@ struct fault run_tsa_units_import(struct cli *cli);
 struct fault run_tsa_units_activate(struct cli *cli);
 struct fault run_tsa_units_retire(struct cli *cli);
 struct fault run_audit_records(struct cli *cli);
+struct fault run_erasures_preview(struct cli *cli);
+struct fault run_erasures_create(struct cli *cli);
+struct fault run_erasures_list(struct cli *cli);
+struct fault run_erasures_get(struct cli *cli);
+struct fault run_attestations_create(struct cli *cli);
+struct fault run_attestations_list(struct cli *cli);
+struct fault run_audit_history(struct cli *cli);
+struct fault run_feeds_list(struct cli *cli);
+struct fault run_feeds_preview(struct cli *cli);
+struct fault run_feeds_apply(struct cli *cli);
+struct fault run_feeds_switch(struct cli *cli);
 struct fault run_audit_export(struct cli *cli);
 struct fault run_audit_keys(struct cli *cli);
+struct fault run_audit_rotate_key(struct cli *cli);
 struct fault run_audit_verify(struct cli *cli);
+struct fault run_audit_compare(struct cli *cli);
+struct fault run_audit_archives_list(struct cli *cli);
+struct fault run_audit_archives_preview(struct cli *cli);
+struct fault run_audit_archives_run(struct cli *cli);
+struct fault run_audit_head(struct cli *cli);
+struct fault run_audit_prove(struct cli *cli);
+struct fault run_audit_prove_consistency(struct cli *cli);
+struct fault run_audit_verify_proof(struct cli *cli);
 
 #endif

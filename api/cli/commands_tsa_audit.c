@@ -28,18 +28,6 @@ static const struct flag record_flags[] = {
     LIMIT_FLAG,
     CURSOR_FLAG,
 };
-static const struct flag export_flags[] = {
-    OUT_FLAG("where the export goes (stdout)"),
-    { .name = "from-sequence", .value = "N", .doc = "first record (1)" },
-    { .name = "to-sequence", .value = "N", .doc = "last record (the newest)" },
-};
-static const struct flag audit_key_flags[] = {
-    OUT_FLAG("where the keys go (stdout)"),
-};
-static const struct flag audit_verify_flags[] = {
-    { .name = "artifact", .value = "FILE", .required = true, .doc = "the export" },
-    { .name = "audit-jwks", .value = "FILE", .required = true, .doc = "verification keys that you pinned earlier" },
-};
 
 static const struct command rows[] = {
     { .words = "tsa stamp",
@@ -94,28 +82,6 @@ static const struct command rows[] = {
       .help = "who did what, newest first",
       .more = "Needs the permission audit:read.",
       .example = "audit records --type codesign.signed --from 2026-01-01T00:00:00Z --limit 20" },
-    { .words = "audit export",
-      .routes = { { "GET", "/api/v1/audit/export" } },
-      FLAGS(export_flags),
-      .run = run_audit_export,
-      .help = "all records and the head of their hash chain, signed",
-      .more = "A compact JWS by the tenant's audit-export key. Keep exports where they cannot be altered: each proves\n"
-              "what the trail was at that time. Needs the permission audit:read.",
-      .example = "audit export -o audit.jws" },
-    { .words = "audit verification-keys",
-      .routes = { { "GET", "/api/v1/audit/verification-keys" } },
-      FLAGS(audit_key_flags),
-      .run = run_audit_keys,
-      .help = "the keys that exports are verified with (JWK set)",
-      .more = "Pin them once, apart from the exports: an export and keys from one hand prove nothing.",
-      .example = "audit verification-keys -o audit.jwks" },
-    { .words = "audit verify",
-      FLAGS(audit_verify_flags),
-      .run = run_audit_verify,
-      .help = "check an export offline",
-      .more = "Checks the signature by a pinned key and recomputes the hash of every record. Names the first record\n"
-              "that does not hold.",
-      .example = "audit verify --artifact audit.jws --audit-jwks audit.jwks" },
 };
 
 const struct command_group commands_of_tsa_and_audit = { rows, COUNT_OF(rows) };

@@ -17,7 +17,7 @@ static bool is_dash(const char *path)
     return strcmp(path, "-") == 0;
 }
 
-static struct fault open_input(struct op *op, const char *path, int *ret_fd)
+struct fault files_open(struct op *op, const char *path, int *ret_fd)
 {
     struct stat info;
     int fd = is_dash(path) ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3) : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
@@ -105,7 +105,7 @@ struct fault files_digest(struct op *op, const char *path, const char *hash, str
     }
     CLEANUP(EVP_MD_CTX_freep) EVP_MD_CTX *ctx = EVP_MD_CTX_new();
     CLEANUP(EVP_MD_freep) EVP_MD *md = EVP_MD_fetch(crypto_context(), digest.hash, NULL);
-    TRY(open_input(op, path, &fd));
+    TRY(files_open(op, path, &fd));
     BUG_IF(fd < 0);
     if (ctx == NULL || md == NULL || EVP_DigestInit_ex2(ctx, md, NULL) != 1) {
         return crypto_fail(op, "the hash algorithm is not available");
@@ -122,7 +122,7 @@ struct fault files_digest(struct op *op, const char *path, const char *hash, str
 struct fault files_read(struct op *op, const char *path, struct buf *out)
 {
     CLEANUP(fd_closep) int fd = -1;
-    TRY(open_input(op, path, &fd));
+    TRY(files_open(op, path, &fd));
     char fd_path[64];
     (void)snprintf(fd_path, sizeof(fd_path), "/proc/self/fd/%d", fd);
     struct fault fault = is_dash(path) ? file_read(fd_path, out) : file_read(path, out);

@@ -10,6 +10,7 @@
  *     keyless.c     proof -> identity -> ephemeral key -> certificate; and the key's end
  *     record.c      the data of the events that end a command
  *     projection.c  events -> rows
+ *     project_rows.c  the same for many at once
  *     operations.c  rows -> struct codesign_operation; waiting for one
  *     answers.c     what is told of plans and operations
  *     check.c       verification as a service; check_read.c, check_certificate.c
@@ -284,6 +285,18 @@ struct fault codesign_project_completed(struct projection *projection, const str
 struct fault codesign_project_refused(struct projection *projection, const struct event_view *event);
 struct fault codesign_project_failed(struct projection *projection, const struct event_view *event);
 struct fault codesign_project_destroyed(struct projection *projection, const struct event_view *event);
+/* project_rows.c: the same in memory. *ret_kept: the row is there, and nothing else has to be done. Values in the order
+ * of the statements of projection.c. */
+struct fault codesign_row_commanded(struct projection *projection, const char *operation_id,
+                                    const struct sql_arg *given, size_t count);
+struct fault codesign_row_signed(struct projection *projection, const char *operation_id, const struct sql_arg *values,
+                                 size_t count, bool *ret_kept);
+struct fault codesign_row_completed(struct projection *projection, const char *operation_id, utc_us time,
+                                    bool *ret_kept);
+struct fault codesign_row_ended(struct projection *projection, const char *operation_id, const char *state,
+                                const struct sql_arg *values, size_t count, bool *ret_kept);
+struct fault codesign_row_destroyed(struct projection *projection, const char *operation_id, utc_us time,
+                                    bool *ret_kept);
 
 /* answers.c */
 /* "ecdsa-der", "rsa-pkcs1v15", "rsa-pss", "ml-dsa-65" */

@@ -103,7 +103,7 @@ struct fault codesign_project_commanded(struct projection *projection, const str
     TRY(jin_decode(projection_op(projection), event->data, commanded_fields, COUNT_OF(commanded_fields), &data));
     const struct sql_arg args[] = {
         SQL_TEXT(event->tenant.text),
-        SQL_TEXT(data.operation_id),
+        SQL_TEXT(data.operation_id), /* from here on in the order of project_rows.c */
         SQL_TEXT(data.command_id),
         SQL_INT(data.position),
         SQL_INT(data.count),
@@ -120,7 +120,9 @@ struct fault codesign_project_commanded(struct projection *projection, const str
         SQL_INT(event->time),
         SQL_INT((int64_t)event->stream_seq),
     };
-    TRY(tx_queue(projection_tx(projection), &SQL_COMMANDED, args, COUNT_OF(args)));
+    TRY(projection_folds(projection)
+            ? codesign_row_commanded(projection, data.operation_id, args + 1, COUNT_OF(args) - 1)
+            : tx_queue(projection_tx(projection), &SQL_COMMANDED, args, COUNT_OF(args)));
     if (data.sealed_command.len == 0) {
         return OK; /* one more digest of a command whose first event spoke for all */
     }
@@ -167,7 +169,9 @@ static struct fault project_signature(struct projection *projection, const struc
         SQL_BYTES(data.signature),     bytes_or_null(data.public_key_der), bytes_or_null(data.certificate_chain),
         text_or_null(data.fulcio_san), text_or_null(data.fulcio_issuer),   SQL_BOOL(data.approved_mode),
     };
-    TRY(tx_queue(projection_tx(projection), &SQL_SIGNED, args, COUNT_OF(args)));
+    bool kept = false;
+    TRY(codesign_row_signed(projection, data.operation_id, args + 1, COUNT_OF(args) - 1, &kept));
+    TRY(kept ? OK : tx_queue(projection_tx(projection), &SQL_SIGNED, args, COUNT_OF(args)));
     return data.key_id != NULL ? keys_project_use(projection, data.key_id) : OK;
 }
 
@@ -235,6 +239,7 @@ static struct fault publish(struct projection *projection, const struct ended_da
     if (strcmp(data->transparency_destination, TRANSPARENCY_NONE) == 0) {
         return OK;
     }
+    TRY(projection_fold_write(projection));
     TRY(tx_query(projection_tx(projection), &SQL_PUBLISHED, (struct sql_arg[]){ SQL_TEXT(data->operation_id) }, 1,
                  &rows));
     if (rows_count(rows) != 1) {
@@ -257,8 +262,10 @@ struct fault codesign_project_completed(struct projection *projection, const str
 {
     struct ended_data data = { 0 };
     TRY(jin_decode(projection_op(projection), event->data, completed_fields, COUNT_OF(completed_fields), &data));
-    TRY(tx_queue(projection_tx(projection), &SQL_COMPLETED,
-                 (struct sql_arg[]){ SQL_TEXT(data.operation_id), SQL_INT(event->time) }, 2));
+    bool kept = false;
+    const struct sql_arg args[] = { SQL_TEXT(data.operation_id), SQL_INT(event->time) };
+    TRY(codesign_row_completed(projection, data.operation_id, event->time, &kept));
+    TRY(kept ? OK : tx_queue(projection_tx(projection), &SQL_COMPLETED, args, COUNT_OF(args)));
     TRY(projection_outbox_settle(projection, CODESIGN_COMMAND, data.command_id, "delivered"));
     TRY(publish(projection, &data));
     return is_keyless(&data) ? queue_cleanup(projection, data.operation_id) : OK;
@@ -270,7 +277,9 @@ static struct fault end_badly(struct projection *projection, const struct event_
     TRY(jin_decode(projection_op(projection), event->data, ended_fields, COUNT_OF(ended_fields), data));
     const struct sql_arg args[] = { SQL_TEXT(data->operation_id), SQL_TEXT(state), SQL_TEXT(data->code),
                                     text_or_null(data->resource), SQL_INT(event->time) };
-    TRY(tx_queue(projection_tx(projection), &SQL_ENDED, args, COUNT_OF(args)));
+    bool kept = false;
+    TRY(codesign_row_ended(projection, data->operation_id, state, args + 2, COUNT_OF(args) - 2, &kept));
+    TRY(kept ? OK : tx_queue(projection_tx(projection), &SQL_ENDED, args, COUNT_OF(args)));
     TRY(is_keyless(data) ? OK : keys_project_return(projection, data->command_id));
     return projection_outbox_settle(projection, CODESIGN_COMMAND, data->command_id, settled);
 }
@@ -293,7 +302,9 @@ struct fault codesign_project_destroyed(struct projection *projection, const str
 {
     struct ended_data data = { 0 };
     TRY(jin_decode(projection_op(projection), event->data, destroyed_fields, COUNT_OF(destroyed_fields), &data));
-    TRY(tx_queue(projection_tx(projection), &SQL_DESTROYED,
-                 (struct sql_arg[]){ SQL_TEXT(data.operation_id), SQL_INT(event->time) }, 2));
+    bool kept = false;
+    const struct sql_arg args[] = { SQL_TEXT(data.operation_id), SQL_INT(event->time) };
+    TRY(codesign_row_destroyed(projection, data.operation_id, event->time, &kept));
+    TRY(kept ? OK : tx_queue(projection_tx(projection), &SQL_DESTROYED, args, COUNT_OF(args)));
     return projection_outbox_settle(projection, CODESIGN_CLEANUP, data.operation_id, "delivered");
 }

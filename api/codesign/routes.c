@@ -94,6 +94,7 @@ static struct fault accept_once(struct request *request, enum codesign_form form
     bool found = false;
     TRY(find_earlier(request, form, &found));
     if (found) {
+        op_was_recorded(op);
         return OK;
     }
     struct fault decided = decide(request, form);
@@ -105,6 +106,9 @@ static struct fault accept_once(struct request *request, enum codesign_form form
     TRY(projector_catch_up(op, request->services->projector));
     TRY(find_earlier(request, form, &found));
     op->note = note;
+    if (found) {
+        op_was_recorded(op);
+    }
     return found ? OK : decided;
 }
 

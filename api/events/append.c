@@ -139,6 +139,7 @@ static bool give_up(const struct op *op, struct event_log *log, const struct pub
 static struct fault publish(struct op *op, struct event_log *log, struct publication *publication, uint64_t *ret_seq)
 {
     for (;;) {
+        TRY(event_log_check_trust(op, log));
         struct fault fault = event_log_connected(log) ? look_again(op, log) : FAULT(LOG_UNAVAILABLE);
         if (!FAULTED(fault)) {
             fault = publish_once(op, log, publication, ret_seq);
@@ -181,6 +182,7 @@ struct fault events_append(struct op *op, struct event_log *log, const struct ev
     natsMsg_Destroy(publication.message);
     TRY(fault);
     event_log_saw(log, seq);
+    op_record(op, seq);
     *ret_seq = seq;
     return OK;
 }

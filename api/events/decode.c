@@ -267,20 +267,19 @@ static struct fault make_views(struct op *op, const struct event_body *body, str
     return OK;
 }
 
-struct fault event_message_decode(struct op *op, uint64_t stream_seq, struct span subject, struct span body,
-                                  struct event_message *ret_message)
+static struct fault decode(struct op *op, uint64_t stream_seq, const struct span *subject, struct span body,
+                           struct event_message *ret_message)
 {
     if (body.len > EVENT_MESSAGE_MAX) {
         return op_fail(op, FAULT(LOG_DECODE), "the message is larger than this program writes");
     }
     struct scan scan = { .op = op };
     struct principal *actor = NULL;
-    struct event *events = NULL;
+    struct event events[EVENTS_PER_MESSAGE_MAX]; /* most messages have one or two: the arena is too good for this */
     struct event_body parts = { 0 };
     struct event_message message = { .stream_seq = stream_seq };
     TRY(arena_copy(op->arena, body, &message.body));
     TRY(arena_take(op->arena, 1, sizeof(*actor), &actor));
-    TRY(arena_take(op->arena, EVENTS_PER_MESSAGE_MAX, sizeof(*events), &events));
     scan.rest = message.body;
     struct fault taken = take_body(&scan, actor, events, &parts);
     if (taken.code == FAULT_NO_MEMORY || taken.code == FAULT_TOO_LARGE) {
@@ -291,7 +290,7 @@ struct fault event_message_decode(struct op *op, uint64_t stream_seq, struct spa
                        message.body.len - scan.rest.len);
     }
     TRY(same_again(op, &parts, message.body));
-    if (!subject_agrees(subject, &parts)) {
+    if (subject != NULL && !subject_agrees(*subject, &parts)) {
         return op_fail(op, FAULT(LOG_DECODE), "the message's subject is not that of its tenant and lane");
     }
     message.message_id = parts.message_id;
@@ -300,4 +299,15 @@ struct fault event_message_decode(struct op *op, uint64_t stream_seq, struct spa
     TRY(make_views(op, &parts, &message));
     *ret_message = message;
     return OK;
+}
+
+struct fault event_message_decode(struct op *op, uint64_t stream_seq, struct span subject, struct span body,
+                                  struct event_message *ret_message)
+{
+    return decode(op, stream_seq, &subject, body, ret_message);
+}
+
+struct fault event_body_decode(struct op *op, uint64_t stream_seq, struct span body, struct event_message *ret_message)
+{
+    return decode(op, stream_seq, NULL, body, ret_message);
 }

@@ -66,11 +66,12 @@ DEFINE_FREEP(struct event_log, event_log_close)
 
 /* Appends for op's tenant, actor and trace, with the time of now; durable when it returns OK. After a time-out it is
  * retried with the same id within the deadline; a duplicate is success, and what was stored first is what counts.
- * *ret_seq is the message's stream sequence. BUG_IF(tx_open).
+ * *ret_seq is the message's stream sequence; op keeps it too (op_record). BUG_IF(tx_open).
  *   LOG_CONFLICT      the lane moved on; nothing was stored
  *   LOG_UNAVAILABLE   no connection, or the server refuses to store; nothing was stored
  *   DEADLINE          sent and never acknowledged: it may be stored. The same message id settles it
  *   LOG_UNSAFE        the server or the stream is no longer what event_log_open accepted
+ *   LOG_UNTRUSTED     event_log_distrust was called; nothing was stored, or it was sent and never acknowledged
  *   TOO_LARGE         over EVENT_MESSAGE_MAX;  BAD_ARGUMENT  lane, type or data are not as they must be */
 struct fault events_append(struct op *op, struct event_log *log, const struct event_append *append, uint64_t *ret_seq);
 
@@ -103,6 +104,9 @@ struct event_message {
 struct fault event_message_decode(struct op *op, uint64_t stream_seq, struct span subject, struct span body,
                                   struct event_message *ret_message);
 
+/* A body that is kept elsewhere than under its message's subject: a copy, a replacement. */
+struct fault event_body_decode(struct op *op, uint64_t stream_seq, struct span body, struct event_message *ret_message);
+
 /* The body of a message, as it is stored: for the log itself, and for tests that plant messages. `out` is cleared
  * first; its max bounds the size (TOO_LARGE). */
 struct event_body {
@@ -134,6 +138,66 @@ struct fault event_reader_next(struct op *op, struct event_reader *reader, mono_
 /* One stored message by sequence: for the running check against the read model's copies. NOT_FOUND when gone. */
 struct fault event_log_get(struct op *op, struct event_log *log, uint64_t stream_seq,
                            struct event_message *ret_message);
+
+/* ---- rewritten history (api/privacy) ----
+ * A message that an activated generation of a tenant's history replaces reads as its replacement: for readers,
+ * event_log_get and event_log_state it makes no difference whether the superseded message is still there. Replacements
+ * lie in a second stream "<stream>_history", made with the first of them, on subjects
+ * svc.history.<tenant>.<generation>.<stream sequence>; what belongs to a generation is on
+ * svc.history.<tenant>.<generation>.list.<part>, and the event EVENTS_ACTIVATED on lane EVENTS_PRIVACY_LANE states a
+ * digest over that list: {..., "count", "digest", "generation", ...}. The newest generation that names a sequence
+ * counts. A replacement that is not the one of the list is LOG_UNTRUSTED, as is any other message that is missing. A
+ * generation without a list replaces nothing: a log restored from a backup has the replacements in their places. */
+#define EVENTS_PRIVACY_LANE "privacy"
+#define EVENTS_ACTIVATED    "privacy.generation.activated"
+#define EVENTS_REPLACED_MAX 100000u /* of one log: a server names all erased messages in one answer */
+
+struct event_replacement {
+    uint64_t stream_seq;
+    struct sha256 digest;  /* of the replacement's body */
+    int64_t generation;    /* of its tenant */
+    uint64_t active_since; /* stream sequence of the activation */
+};
+/* What this process knows; thread-safe and without a round trip. */
+bool event_log_replaced(struct event_log *log, uint64_t stream_seq, struct event_replacement *ret_replacement);
+/* Stream sequence of the newest activation that this process knows, 0 = none. */
+uint64_t event_log_activated(struct event_log *log);
+/* Reads the activations again. LOG_UNTRUSTED when a list is not the one that its activation states. */
+struct fault event_log_history_load(struct op *op, struct event_log *log);
+/* The known replacements of a tenant's messages below `below`, in order, in op's arena. */
+struct fault event_log_replacements(struct op *op, struct event_log *log, struct tenant_id tenant, uint64_t below,
+                                    struct event_replacement **ret_entries, size_t *ret_count);
+/* Lays down a replacement for op's tenant (the same again is OK, another one LOG_CONFLICT), and the list when all lie
+ * there. Neither changes what anybody reads. */
+struct fault event_history_put(struct op *op, struct event_log *log, int64_t generation, uint64_t stream_seq,
+                               struct span body);
+struct fault event_history_put_list(struct op *op, struct event_log *log, int64_t generation,
+                                    const struct event_replacement *entries, size_t count, struct sha256 *ret_digest);
+/* One replacement of op's tenant, compared with `digest`; not only an activated one. */
+struct fault event_history_get(struct op *op, struct event_log *log, int64_t generation, uint64_t stream_seq,
+                               const struct sha256 *digest, struct event_message *ret_message);
+/* Overwrites a superseded message of op's tenant on the server's disk: the log's own, and its replacements of older
+ * generations. Again is OK. BAD_ARGUMENT for a message that is not replaced; LOG_UNSAFE when the stream denies it. */
+struct fault event_log_erase(struct op *op, struct event_log *log, const struct event_replacement *entry);
+/* LOG_UNSAFE when the stream was made to deny deletes, which nothing can change. */
+struct fault event_log_can_erase(struct op *op, struct event_log *log);
+
+/* Nothing is appended while `from` is not 0: the log is another than the one that was applied, from that sequence on,
+ * and what is left of it stays as it is. Thread-safe. */
+void event_log_distrust(struct event_log *log, uint64_t from);
+
+/* Repair (projection_repair_log): a message that the log lost, as the verified copy has it, at exactly the sequence
+ * that it had. LOG_REPAIR when the copy is no message of this log or came to lie elsewhere; LOG_CONFLICT when the log's
+ * end is not the sequence before. `repeated`: the copies have its message id at a lower sequence, too. */
+struct event_copy {
+    uint64_t stream_seq;
+    struct tenant_id tenant;
+    const char *lane;
+    struct uuid message_id;
+    bool repeated;
+    struct span body;
+};
+struct fault event_log_append_again(struct op *op, struct event_log *log, const struct event_copy *copy);
 
 /* The newest sequence that this process knows to be stored: from its own appends and from what the server said. */
 uint64_t event_log_seen(const struct event_log *log);

@@ -12,21 +12,35 @@
 #define DUPLICATE_WINDOW_NS (20 * 60 * NS_PER_S)
 #define STREAM_MESSAGE_MAX  (1 << 20) /* headers and body */
 
+/* Which messages are replaced; history.c. */
+struct history_entry {
+    struct event_replacement replacement;
+    struct tenant_id tenant;
+};
+struct history {
+    struct history_entry *entries; /* by sequence */
+    size_t count;
+    uint64_t activated;
+};
+
 struct event_log {
     const struct config *config; /* borrowed */
     natsOptions *options;
     natsConnection *connection;
     jsCtx *js;
-    atomic_uint connects;         /* made connections, as far as event_log_count_connects has seen */
-    atomic_uint accepted_connect; /* the one for which stream and servers were last found safe */
-    _Atomic mono_ns accepted_at;  /* when that was */
-    _Atomic uint64_t seen;        /* newest sequence known to be stored */
-    pthread_mutex_t lock;         /* guards the rest; never held over I/O */
-    pthread_cond_t changed;       /* connects, checking, refreshing */
+    atomic_uint connects;             /* made connections, as far as event_log_count_connects has seen */
+    atomic_uint accepted_connect;     /* the one for which stream and servers were last found safe */
+    _Atomic mono_ns accepted_at;      /* when that was */
+    _Atomic uint64_t seen;            /* newest sequence known to be stored */
+    _Atomic uint64_t distrusted_from; /* 0 = appends are taken */
+    pthread_mutex_t lock;             /* guards the rest; never held over I/O */
+    pthread_cond_t changed;           /* connects, checking, refreshing */
     bool checking, refreshing, closed;
     uint64_t keepers; /* which servers keep the stream, and which of them are there: changes when either does */
     struct event_log_state state;
     mono_ns state_at; /* 0 = never */
+    struct history history;
+    uint64_t good_holes, good_first; /* so many messages are missing, and all of them are replaced; 0 = not looked */
 };
 
 /* The fault of a natsStatus and JetStream's error number (0 = none), with a log note. op may be NULL. */
@@ -40,10 +54,17 @@ void event_log_count_connects(struct event_log *log);
 /* Stream and servers are as they must be, as of that connection. */
 void event_log_accepted(struct event_log *log, unsigned connect);
 void event_log_saw(struct event_log *log, uint64_t stream_seq);
+struct fault event_log_check_trust(struct op *op, struct event_log *log);
 /* A wait for the library: what is left of `deadline`, at least 1 ms, at most `most_ms`. */
 int64_t wait_ms(mono_ns deadline, int64_t most_ms);
 /* The body of an answer as text of its own, bounded. */
 struct span message_span(const natsMsg *message);
+
+/* The replacement of a sequence that is known to have one. */
+struct fault history_read(struct op *op, struct event_log *log, uint64_t stream_seq, struct event_message *ret_message);
+/* Under a subject of the second stream, which is made when there is none: also what a backup gives back. */
+struct fault history_store(struct op *op, struct event_log *log, const char *subject, struct span body);
+void history_free(struct history *history);
 
 /* Makes the stream when there is none and `may_create`, or compares it with what it must be; then asks its servers
  * about syncing. `why` gets one line. */

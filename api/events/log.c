@@ -267,6 +267,29 @@ static struct fault accept_until(struct event_log *log, mono_ns deadline, struct
     }
 }
 
+/* Which messages are replaced has to be known before the first is read. */
+static struct fault load_history(struct event_log *log, mono_ns deadline, struct buf *why)
+{
+    CLEANUP(op_freep) struct op *op = NULL;
+    TRY(op_new("system:event-log", (struct tenant_id){ "" }, 0, &op));
+    struct fault fault = OK;
+    do {
+        op->deadline = deadline;
+        op->note = (struct fault_note){ 0 };
+        fault = event_log_history_load(op, log);
+        if (fault.code != FAULT_LOG_UNAVAILABLE) {
+            break;
+        }
+        event_log_lock(log);
+        event_log_wait(log, clock_mono() + RETRY_NS);
+        event_log_unlock(log);
+    } while (clock_mono() < deadline);
+    if (FAULTED(fault)) {
+        IGNORE(buf_printf(why, "event log: its replaced messages: %s %s\n", op->note.detail, op->note.log_detail));
+    }
+    return fault;
+}
+
 struct fault event_log_open(const struct config *config, struct buf *why, struct event_log **ret_log)
 {
     CLEANUP(buf_free) struct buf unread = BUF_INIT(4096);
@@ -280,6 +303,7 @@ struct fault event_log_open(const struct config *config, struct buf *why, struct
     TRY(make_options(made, say));
     TRY(connect_until(made, deadline, say));
     TRY(accept_until(made, deadline, say));
+    TRY(load_history(made, deadline, say));
     *ret_log = TAKE(made);
     return OK;
 }
@@ -300,6 +324,7 @@ void event_log_close(struct event_log *log)
         natsConnection_Destroy(log->connection);
     }
     natsOptions_Destroy(log->options);
+    history_free(&log->history);
     BUG_IF(pthread_cond_destroy(&log->changed) != 0);
     BUG_IF(pthread_mutex_destroy(&log->lock) != 0);
     mem_free(log);

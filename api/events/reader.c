@@ -23,6 +23,7 @@ struct event_reader {
     uint64_t next_seq;      /* of the stream */
     uint64_t next_delivery; /* of the consumer */
     natsSubscription *subscription;
+    natsMsg *held; /* behind a gap whose messages are replaced: its turn comes after them */
     char consumer[CONSUMER_MAX];
     unsigned joins;
     unsigned connect; /* the connection that the consumer was made on */
@@ -42,6 +43,8 @@ struct fault event_reader_new(struct event_log *log, uint64_t first_seq, struct 
 
 static void leave(struct event_reader *reader)
 {
+    natsMsg_Destroy(reader->held);
+    reader->held = NULL;
     natsSubscription_Destroy(reader->subscription);
     reader->subscription = NULL;
     bool same = reader->connect == atomic_load(&reader->log->connects) && event_log_connected(reader->log);
@@ -194,8 +197,24 @@ static bool control(struct event_reader *reader, natsMsg *message)
     return true;
 }
 
-/* *ret_lost: something did not arrive on the way; ask again. */
-static struct fault take(struct op *op, struct event_reader *reader, natsMsg *message, bool *ret_lost,
+/* What is missing may have been replaced and erased since we last looked. */
+static struct fault check_gap(struct op *op, struct event_reader *reader)
+{
+    if (event_log_replaced(reader->log, reader->next_seq, NULL)) {
+        return OK;
+    }
+    TRY(event_log_history_load(op, reader->log));
+    return event_log_replaced(reader->log, reader->next_seq, NULL)
+               ? OK
+               : op_fail(op, FAULT(LOG_UNTRUSTED), "message %llu of the event log is missing",
+                         (unsigned long long)reader->next_seq);
+}
+
+/* What came of receiving. LOST: something did not arrive on the way; ask again. KEPT: the message's turn comes later.
+ */
+enum taken { TAKEN, TAKEN_LOST, TAKEN_KEPT };
+
+static struct fault take(struct op *op, struct event_reader *reader, natsMsg *message, enum taken *ret_taken,
                          struct event_message *ret_message)
 {
     uint64_t seq = 0, delivery = 0;
@@ -203,16 +222,24 @@ static struct fault take(struct op *op, struct event_reader *reader, natsMsg *me
     REQUIRE(reply != NULL, LOG_DECODE);
     TRY(parse_reply(reply, &seq, &delivery));
     if (delivery != reader->next_delivery || seq < reader->next_seq) {
-        *ret_lost = true;
+        *ret_taken = TAKEN_LOST;
         return OK;
     }
     if (seq > reader->next_seq) {
-        return op_fail(op, FAULT(LOG_UNTRUSTED), "message %llu of the event log is missing",
-                       (unsigned long long)reader->next_seq);
+        TRY(check_gap(op, reader));
+        TRY(history_read(op, reader->log, reader->next_seq, ret_message));
+        reader->next_seq++;
+        *ret_taken = TAKEN_KEPT;
+        return OK;
     }
-    TRY(event_message_decode(op, seq, span_text(natsMsg_GetSubject(message)), message_span(message), ret_message));
+    if (event_log_replaced(reader->log, seq, NULL)) {
+        TRY(history_read(op, reader->log, seq, ret_message));
+    } else {
+        TRY(event_message_decode(op, seq, span_text(natsMsg_GetSubject(message)), message_span(message), ret_message));
+    }
     reader->next_seq++;
     reader->next_delivery++;
+    *ret_taken = TAKEN;
     event_log_saw(reader->log, seq);
     return OK;
 }
@@ -220,10 +247,11 @@ static struct fault take(struct op *op, struct event_reader *reader, natsMsg *me
 static struct fault receive(struct op *op, struct event_reader *reader, mono_ns deadline, bool *ret_got,
                             struct event_message *ret_message)
 {
-    natsMsg *message = NULL;
+    natsMsg *message = TAKE(reader->held);
     int64_t ms = clock_ms_left(deadline);
     int64_t most = AGAIN_NS / NS_PER_MS; /* so that a new connection is noticed */
-    natsStatus status = natsSubscription_NextMsg(&message, reader->subscription, ms < most ? ms : most);
+    natsStatus status =
+        message != NULL ? NATS_OK : natsSubscription_NextMsg(&message, reader->subscription, ms < most ? ms : most);
     if (status == NATS_TIMEOUT) {
         return OK;
     }
@@ -232,14 +260,18 @@ static struct fault receive(struct op *op, struct event_reader *reader, mono_ns 
         return OK;
     }
     reader->heard = clock_mono();
-    bool lost = false;
+    enum taken taken = TAKEN;
     struct fault fault = OK;
     if (!control(reader, message)) {
-        fault = take(op, reader, message, &lost, ret_message);
-        *ret_got = !FAULTED(fault) && !lost;
+        fault = take(op, reader, message, &taken, ret_message);
+        *ret_got = !FAULTED(fault) && taken != TAKEN_LOST;
+    }
+    if (!FAULTED(fault) && taken == TAKEN_KEPT) {
+        reader->held = message;
+        return OK;
     }
     natsMsg_Destroy(message);
-    if (lost || FAULTED(fault)) {
+    if (taken == TAKEN_LOST || FAULTED(fault)) {
         leave(reader);
     }
     return fault;
@@ -278,9 +310,9 @@ struct fault event_reader_next(struct op *op, struct event_reader *reader, mono_
     }
 }
 
-struct fault event_log_get(struct op *op, struct event_log *log, uint64_t stream_seq, struct event_message *ret_message)
+static struct fault get_stored(struct op *op, struct event_log *log, uint64_t stream_seq,
+                               struct event_message *ret_message)
 {
-    BUG_IF(op->tx_open != 0);
     natsMsg *message = NULL;
     jsOptions options;
     jsErrCode code = 0;
@@ -298,4 +330,18 @@ struct fault event_log_get(struct op *op, struct event_log *log, uint64_t stream
                                               message_span(message), ret_message);
     natsMsg_Destroy(message);
     return fault;
+}
+
+struct fault event_log_get(struct op *op, struct event_log *log, uint64_t stream_seq, struct event_message *ret_message)
+{
+    BUG_IF(op->tx_open != 0);
+    if (event_log_replaced(log, stream_seq, NULL)) {
+        return history_read(op, log, stream_seq, ret_message);
+    }
+    struct fault fault = get_stored(op, log, stream_seq, ret_message);
+    if (fault.code != FAULT_NOT_FOUND) {
+        return fault;
+    }
+    TRY(event_log_history_load(op, log)); /* replaced and erased since we last looked? */
+    return event_log_replaced(log, stream_seq, NULL) ? history_read(op, log, stream_seq, ret_message) : fault;
 }

@@ -10,14 +10,39 @@ static bool has_holes(const jsStreamInfo *info)
            info->State.Msgs != info->State.LastSeq - info->State.FirstSeq + 1;
 }
 
-/* Nothing is ever deleted from this log, so the list of what is missing is asked for only when something is. */
-static struct fault find_hole(struct op *op, struct event_log *log, const jsStreamInfo *info,
-                              struct event_log_state *state)
+static uint64_t holes_of(const jsStreamInfo *info)
 {
-    if (info->State.LastSeq > 0 && (info->State.FirstSeq > 1 || info->State.Msgs == 0)) {
-        state->first_missing = 1;
+    uint64_t there = info->State.LastSeq > 0 ? info->State.LastSeq : 0;
+    return there - info->State.Msgs;
+}
+
+/* The first sequence of first..last that is not replaced either; 0 = none. */
+static uint64_t first_lost(struct event_log *log, uint64_t first, uint64_t last)
+{
+    for (uint64_t seq = first; seq <= last; seq++) {
+        if (!event_log_replaced(log, seq, NULL)) {
+            return seq;
+        }
+    }
+    return 0;
+}
+
+static void lose(struct event_log_state *state, uint64_t seq)
+{
+    if (seq != 0 && (state->first_missing == 0 || seq < state->first_missing)) {
+        state->first_missing = seq;
+    }
+}
+
+static struct fault look_for_holes(struct op *op, struct event_log *log, const jsStreamInfo *info,
+                                   struct event_log_state *state)
+{
+    state->first_missing = 0;
+    if (info->State.Msgs == 0) {
+        lose(state, first_lost(log, 1, info->State.LastSeq));
         return OK;
     }
+    lose(state, first_lost(log, 1, info->State.FirstSeq - 1));
     if (!has_holes(info)) {
         return OK;
     }
@@ -35,9 +60,35 @@ static struct fault find_hole(struct op *op, struct event_log *log, const jsStre
     }
     for (int i = 0; i < details->State.DeletedLen; i++) {
         uint64_t seq = details->State.Deleted[i];
-        state->first_missing = state->first_missing == 0 || seq < state->first_missing ? seq : state->first_missing;
+        lose(state, event_log_replaced(log, seq, NULL) ? 0 : seq);
     }
     jsStreamInfo_Destroy(details);
+    return OK;
+}
+
+/* Nothing is deleted from this log but what is replaced, so the list of what is missing is asked for only when there is
+ * something new in it. */
+static struct fault find_hole(struct op *op, struct event_log *log, const jsStreamInfo *info,
+                              struct event_log_state *state)
+{
+    uint64_t holes = holes_of(info);
+    event_log_lock(log);
+    bool known = holes == 0 || (log->good_holes == holes && log->good_first == info->State.FirstSeq);
+    event_log_unlock(log);
+    if (known) {
+        return OK;
+    }
+    TRY(look_for_holes(op, log, info, state));
+    if (state->first_missing != 0) {
+        TRY(event_log_history_load(op, log)); /* replaced and erased since we last looked? */
+        TRY(look_for_holes(op, log, info, state));
+    }
+    if (state->first_missing == 0) {
+        event_log_lock(log);
+        log->good_holes = holes;
+        log->good_first = info->State.FirstSeq;
+        event_log_unlock(log);
+    }
     return OK;
 }
 

@@ -27,7 +27,9 @@ struct fault stream_config_check(const jsStreamConfig *stream, const struct conf
           "must have no limit of messages, bytes or age" },
         { stream->MaxMsgSize <= 0 || stream->MaxMsgSize >= STREAM_MESSAGE_MAX, "must take messages of 1 MiB" },
         { stream->Duplicates >= DUPLICATE_WINDOW_NS, "must have a duplicate window of 20 minutes or more" },
-        { stream->DenyDelete && stream->DenyPurge && !stream->AllowRollup, "must deny delete, purge and rollup" },
+        /* A stream that denies deletes does so for ever, and a privacy erasure has to overwrite what it replaced. Any
+         * other message that is deleted is found missing. */
+        { stream->DenyPurge && !stream->AllowRollup, "must deny purge and rollup" },
         { !stream->NoAck && !stream->Sealed, "must acknowledge, and must not be sealed" },
         { stream->SubjectTransform.Source == NULL && stream->SubjectTransform.Destination == NULL,
           "must not rewrite subjects" },
@@ -63,7 +65,6 @@ static natsStatus add_stream(struct event_log *log, mono_ns deadline, jsStreamIn
     wanted.MaxMsgSize = STREAM_MESSAGE_MAX;
     wanted.Replicas = log->config->nats_replicas;
     wanted.Duplicates = DUPLICATE_WINDOW_NS;
-    wanted.DenyDelete = true;
     wanted.DenyPurge = true;
     wanted.AllowDirect = true;
     options.Wait = wait_ms(deadline, CHECK_MS);
@@ -117,6 +118,20 @@ static struct fault get_or_add(struct event_log *log, bool may_create, mono_ns d
     }
 }
 
+/* A server that came back with less than it had acknowledged must not get the next message at a number that is taken.
+ */
+static struct fault check_end(struct event_log *log, const jsStreamInfo *info, struct buf *why)
+{
+    uint64_t seen = atomic_load(&log->seen);
+    if (info->State.LastSeq < seen) {
+        IGNORE(buf_printf(why, "event log: stream %s ends at message %llu, and message %llu was acknowledged\n",
+                          log->config->nats_stream, (unsigned long long)info->State.LastSeq, (unsigned long long)seen));
+        return FAULT(LOG_UNAVAILABLE); /* a new leader of a cluster may be reading still; the projector's look tells */
+    }
+    event_log_saw(log, info->State.LastSeq);
+    return OK;
+}
+
 struct fault stream_accept(struct event_log *log, bool may_create, mono_ns deadline, struct buf *why)
 {
     jsStreamInfo *info = NULL;
@@ -127,7 +142,7 @@ struct fault stream_accept(struct event_log *log, bool may_create, mono_ns deadl
         fault = servers_check(log, info, deadline, why);
     }
     if (!FAULTED(fault)) {
-        event_log_saw(log, info->State.LastSeq);
+        fault = check_end(log, info, why);
     }
     jsStreamInfo_Destroy(info);
     return fault;

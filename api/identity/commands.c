@@ -171,6 +171,7 @@ struct fault identity_token_revoke(struct op *op, struct services *services, str
     }
     TRY(found);
     if (row.revoked_by != NULL) {
+        op_changed_nothing(op);
         return OK;
     }
     struct jout jout;

@@ -23,8 +23,8 @@ static struct fault check_use(struct op *op, const struct managed_key *key)
     return OK; /* a prepared key gets its certificate before it is activated */
 }
 
-static struct fault record_csr(struct op *op, struct services *services, struct uuid id, const char *subject,
-                               struct span csr)
+struct fault keys_record_csr(struct op *op, struct services *services, struct uuid id, const char *subject,
+                             struct span csr)
 {
     CLEANUP(buf_free) struct buf data = BUF_INIT(16384);
     struct sha256 digest;
@@ -63,7 +63,7 @@ struct fault key_csr_sign(struct op *op, struct services *services, struct uuid 
                        "this Idempotency-Key has signed another request: use a new one");
     }
     TRY(fault);
-    TRY(record_csr(op, services, id, body->subject, csr));
+    TRY(keys_record_csr(op, services, id, body->subject, csr));
     *ret_csr = csr;
     return OK;
 }
@@ -79,6 +79,7 @@ static struct fault certify_once(struct op *op, struct services *services, struc
     TRY(keys_get(op, services, id, &key));
     TRY(key_certify_command(op, services, id, &command));
     if (strcmp(command, op->command_id.text) == 0) {
+        op_was_recorded(op);
         return OK; /* this command has run before */
     }
     TRY(check_use(op, &key));

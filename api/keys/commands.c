@@ -105,6 +105,7 @@ static struct fault same_command(struct op *op, const struct key_create *request
     if (strcmp(key->name, request->name) == 0 && key->algorithm == request->algorithm &&
         strcmp(key->ref.token.text, token) == 0 && key->max_uses == request->max_uses &&
         key->not_after == request->not_after) {
+        op_was_recorded(op);
         return OK;
     }
     return op_fail(op, FAULT(IDEMPOTENCY_KEY_REUSED), "this Idempotency-Key has made the key %s: use a new one",

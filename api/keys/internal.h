@@ -121,6 +121,8 @@ struct fault key_append_expecting(struct op *op, struct services *services, cons
                                   struct uuid key_id, const struct buf *data, uint64_t expected_lane);
 
 /* projection.c */
+/* uses.c: from here on in this batch, the tenant has a key with a limit. */
+void keys_project_limited(struct projection *projection);
 struct fault project_key_generated(struct projection *projection, const struct event_view *event);
 struct fault project_key_certified(struct projection *projection, const struct event_view *event);
 struct fault project_key_csr_signed(struct projection *projection, const struct event_view *event);

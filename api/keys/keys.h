@@ -89,6 +89,12 @@ struct fault keys_history(struct op *op, struct services *services, enum key_pur
  * key.generated and waits until it is projected. For start-up and features. */
 struct fault keys_ensure(struct op *op, struct services *services, enum key_purpose purpose,
                          enum key_algorithm algorithm, const char *name, struct managed_key *ret_key);
+/* A new key in the place of the one that keys_newest gives, as a user's command (op->command_id: its retry gives the
+ * same key): key.generated and key.activated, projected when it returns OK. The former one goes on for `overlap_us`,
+ * for what is under way, and then signs no more; without a former one the new one is the first. */
+struct fault keys_replace(struct op *op, struct services *services, enum key_purpose purpose,
+                          enum key_algorithm algorithm, const char *name, int64_t overlap_us,
+                          struct managed_key *ret_key);
 /* Records key.certified with the chain (leaf first, DER) and waits until it is projected. */
 struct fault keys_set_chain(struct op *op, struct services *services, const struct managed_key *key,
                             const struct span *chain, size_t count);
@@ -105,6 +111,9 @@ struct fault keys_prepare(struct op *op, struct services *services, enum key_pur
  * key usage to ask for ("critical,timeStamping"). JSON_FIELD. */
 struct fault keys_csr(struct op *op, const struct managed_key *key, const char *subject, const char *usage,
                       struct uuid journal_id, struct span *ret_der);
+/* The event of a certificate request that a key has signed for op's command. */
+struct fault keys_record_csr(struct op *op, struct services *services, struct uuid id, const char *subject,
+                             struct span csr);
 /* The answer to a route that made a certificate request: as PEM and as base64 of DER. */
 struct fault keys_answer_csr(struct request *request, struct span csr);
 /* The JSON array of a body's certificate_chain: 1 to KEYS_CERTIFICATES_MAX of base64 DER, of 32 KiB together at most;

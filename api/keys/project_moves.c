@@ -100,6 +100,9 @@ struct fault project_key_activated(struct projection *projection, const struct e
     const struct sql_arg args[] = { SQL_TEXT(data.key_id), SQL_INT(event->time), SQL_TEXT(data.command_id),
                                     data.max_uses > 0 ? SQL_INT(data.max_uses) : SQL_NONE,
                                     data.not_after != 0 ? SQL_INT(data.not_after) : SQL_NONE };
+    if (data.max_uses > 0) {
+        keys_project_limited(projection);
+    }
     return tx_queue(projection_tx(projection), &SQL_ACTIVATED, args, COUNT_OF(args));
 }
 

@@ -88,6 +88,9 @@ struct fault project_key_generated(struct projection *projection, const struct e
         data.not_after != 0 ? SQL_INT(data.not_after) : SQL_NONE,
         data.prepared ? SQL_NONE : SQL_INT(event->time),
     };
+    if (data.max_uses > 0) {
+        keys_project_limited(projection);
+    }
     return tx_queue(projection_tx(projection), &SQL_GENERATED, args, COUNT_OF(args));
 }
 

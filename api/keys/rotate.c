@@ -21,6 +21,9 @@ struct fault key_rotate_seal(struct op *op, struct services *services, struct ma
     const struct span parts[] = { span_text(op->command_id.text) };
     TRY(uuid_derive("key", parts, COUNT_OF(parts), &key.ref.id));
     struct fault fault = keys_get(op, services, key.ref.id, ret_key);
+    if (!FAULTED(fault)) {
+        op_was_recorded(op); /* this command has run before */
+    }
     for (int i = 0; i < DECIDE_AGAIN_MAX && (fault.code == FAULT_KEY_NOT_FOUND || fault.code == FAULT_LOG_CONFLICT);
          i++) {
         op->note = (struct fault_note){ 0 };

@@ -127,6 +127,7 @@ static struct fault move_once(struct op *op, struct services *services, struct u
     TRY(keys_get(op, services, id, &key));
     TRY(ran_before(op, services, id, move->to, &ran));
     if (ran) {
+        op_was_recorded(op);
         return OK;
     }
     TRY(check_move(op, &key, move));

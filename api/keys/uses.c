@@ -17,6 +17,11 @@ static const struct sql SQL_CLAIM = {
     " WHERE k.key_id = $2 AND k.max_uses IS NOT NULL ON CONFLICT DO NOTHING",
     4,
 };
+static const struct sql SQL_ANY_LIMIT = {
+    "keys_any_limit",
+    "SELECT EXISTS (SELECT FROM svc.managed_keys WHERE max_uses IS NOT NULL)",
+    0,
+};
 static const struct sql SQL_RETURN = {
     "keys_return",
     "WITH ended AS (UPDATE svc.key_claims SET granted = false WHERE command_id = $1 AND granted"
@@ -37,9 +42,37 @@ static const struct sql SQL_GRANTED = {
     2,
 };
 
+/* Whether a tenant has a limited key at all is asked once for many commands of it. */
+#define TURN_LONG 32
+enum limits { LIMITS_UNKNOWN, LIMITS_NONE, LIMITS_SOME };
+static const char limits_note;
+
+void keys_project_limited(struct projection *projection)
+{
+    projection_note_set(projection, &limits_note, LIMITS_SOME);
+}
+
+static struct fault no_limits(struct projection *projection, bool *ret_none)
+{
+    int known = projection_note(projection, &limits_note);
+    if (known == LIMITS_UNKNOWN && projection_turn(projection) >= TURN_LONG) {
+        CLEANUP(rows_freep) struct rows *rows = NULL;
+        TRY(tx_query(projection_tx(projection), &SQL_ANY_LIMIT, NULL, 0, &rows));
+        known = rows_bool(rows, 0, 0) ? LIMITS_SOME : LIMITS_NONE;
+        projection_note_set(projection, &limits_note, known);
+    }
+    *ret_none = known == LIMITS_NONE;
+    return OK;
+}
+
 struct fault keys_project_claim(struct projection *projection, const char *key_id, const char *command_id,
                                 int64_t count)
 {
+    bool none = false;
+    TRY(no_limits(projection, &none));
+    if (none) {
+        return OK;
+    }
     const struct sql_arg args[] = { SQL_TEXT(projection_op(projection)->tenant.text), SQL_TEXT(key_id),
                                     SQL_TEXT(command_id), SQL_INT(count) };
     return tx_queue(projection_tx(projection), &SQL_CLAIM, args, COUNT_OF(args));

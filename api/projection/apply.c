@@ -8,7 +8,8 @@
 
 #include "appliance/base/alloc.h"
 
-#define RECORD_MAX (2 * EVENT_MESSAGE_MAX)
+#define RECORD_MAX    (2 * EVENT_MESSAGE_MAX)
+#define FOLD_MESSAGES 8u /* a batch of fewer has little to fold */
 
 static const struct sql SQL_CHECKPOINT_MAKE = {
     "projection_checkpoint_make",
@@ -28,6 +29,11 @@ static const struct sql SQL_MOVE_AND_COPIES = {
     "SELECT stream_seq, sha256, message_id FROM svc.event_envelopes"
     " WHERE message_id = ANY (string_to_array($4, ',')) AND stream_seq <= $3",
     4,
+};
+static const struct sql SQL_COPY_RENEW = {
+    "projection_copy_renew",
+    "UPDATE svc.event_envelopes SET body = $2, sha256 = $3 WHERE stream_seq = $1",
+    3,
 };
 static const struct sql SQL_AUDIT_HEAD_SET = {
     "projection_audit_head_set",
@@ -102,6 +108,7 @@ struct fault applier_new(const struct projector_config *config, struct applier *
 {
     CLEANUP(applier_freep) struct applier *made = NULL;
     TRY(mem_new(1, sizeof(*made), &made));
+    made->config = *config;
     made->store = config->store;
     row_columns_init(&made->columns);
     TRY(heads_new(&made->heads));
@@ -175,6 +182,11 @@ struct batch {
     size_t count;
     struct sha256 *digests; /* of the bodies */
     bool *again;            /* the id was applied before */
+    bool *copied;           /* the copy is there already (in a rebuild) */
+    bool *stale;            /* likewise, and it is of what an activated generation replaced since */
+    uint32_t *by_id;        /* open addressing: 1 + index of the first message of an id; 0 = empty */
+    size_t by_id_size;      /* a power of two */
+    uint32_t *order;        /* one tenant behind the other, each in the log's order */
     struct sha256 rolling;
     struct buf record;
 };
@@ -189,12 +201,65 @@ struct fault rolling_next(const struct sha256 *previous, const struct sha256 *bo
 static struct fault hash_bodies(struct op *op, struct batch *batch)
 {
     TRY(arena_take(op->arena, batch->count, sizeof(*batch->digests), &batch->digests));
-    TRY(arena_take(op->arena, batch->count, sizeof(*batch->again), &batch->again));
     batch->rolling = batch->applier->rolling;
     for (size_t i = 0; i < batch->count; i++) {
         TRY(sha256_of(batch->messages[i].body, &batch->digests[i]));
         TRY(rolling_next(&batch->rolling, &batch->digests[i], &batch->rolling));
     }
+    return OK;
+}
+
+/* The slot of an id: of the first message that has it, or the empty one where it belongs. */
+static uint32_t *slot_of(const struct batch *batch, struct span id)
+{
+    uint64_t hash = 1469598103934665603u; /* FNV-1a */
+    for (size_t i = 0; i < id.len; i++) {
+        hash = (hash ^ id.at[i]) * 1099511628211u;
+    }
+    for (size_t at = (size_t)hash;; at++) {
+        uint32_t *slot = &batch->by_id[at & (batch->by_id_size - 1)];
+        if (*slot == 0 || span_equal_text(id, batch->messages[*slot - 1].message_id.text)) {
+            return slot;
+        }
+    }
+}
+
+/* An id that stands in the batch twice counts the first time. */
+static struct fault index_ids(struct op *op, struct batch *batch)
+{
+    batch->by_id_size = 16;
+    while (batch->by_id_size < 2 * batch->count) {
+        batch->by_id_size *= 2;
+    }
+    TRY(arena_take(op->arena, batch->count, sizeof(*batch->again), &batch->again));
+    TRY(arena_take(op->arena, batch->count, sizeof(*batch->copied), &batch->copied));
+    TRY(arena_take(op->arena, batch->count, sizeof(*batch->stale), &batch->stale));
+    TRY(arena_take(op->arena, batch->by_id_size, sizeof(*batch->by_id), &batch->by_id));
+    for (size_t i = 0; i < batch->count; i++) {
+        uint32_t *slot = slot_of(batch, span_text(batch->messages[i].message_id.text));
+        batch->again[i] = *slot != 0;
+        *slot = *slot != 0 ? *slot : (uint32_t)i + 1;
+    }
+    return OK;
+}
+
+static int by_tenant(const void *a, const void *b, void *of)
+{
+    const struct event_message *messages = of;
+    uint32_t first = *(const uint32_t *)a, second = *(const uint32_t *)b;
+    int tenants = strcmp(messages[first].tenant.text, messages[second].tenant.text);
+    return tenants != 0 ? tenants : (first > second) - (first < second);
+}
+
+/* What a projection reads and writes is its tenant's, so tenants may be applied one behind the other within the
+ * transaction: the rows of each are then written by few statements. */
+static struct fault order_by_tenant(struct op *op, struct batch *batch)
+{
+    TRY(arena_take(op->arena, batch->count, sizeof(*batch->order), &batch->order));
+    for (size_t i = 0; i < batch->count; i++) {
+        batch->order[i] = (uint32_t)i;
+    }
+    qsort_r(batch->order, batch->count, sizeof(*batch->order), by_tenant, (void *)batch->messages);
     return OK;
 }
 
@@ -204,15 +269,20 @@ static struct fault compare_copy(struct op *op, struct batch *batch, const struc
 {
     uint64_t first = batch->messages[0].stream_seq, seq = (uint64_t)rows_int(rows, row, 0);
     struct span digest = rows_bytes(rows, row, 1), id = rows_bytes(rows, row, 2);
-    if (seq >= first && !span_equal(digest, SPAN_ARRAY(batch->digests[seq - first].at))) {
+    bool equal = seq < first || span_equal(digest, SPAN_ARRAY(batch->digests[seq - first].at));
+    if (!equal && event_log_replaced(batch->applier->config.log, seq, NULL)) {
+        batch->stale[seq - first] = true; /* the log reads as the replacement, whose digest was compared */
+    } else if (!equal) {
         *ret_bad_seq = seq;
         return op_fail(op, FAULT(LOG_UNTRUSTED), "message %llu of the event log is not the one that was applied before",
                        (unsigned long long)seq);
     }
-    for (size_t i = 0; i < batch->count; i++) {
-        const struct event_message *message = &batch->messages[i];
-        batch->again[i] =
-            batch->again[i] || (seq < message->stream_seq && span_equal_text(id, message->message_id.text));
+    if (seq >= first) {
+        batch->copied[seq - first] = true;
+    }
+    uint32_t slot = *slot_of(batch, id);
+    if (slot != 0 && seq < batch->messages[slot - 1].stream_seq) {
+        batch->again[slot - 1] = true;
     }
     return OK;
 }
@@ -222,11 +292,8 @@ static struct fault begin_batch(struct op *op, struct tx *tx, struct batch *batc
     CLEANUP(buf_free) struct buf ids = BUF_INIT(BATCH_MESSAGES * sizeof(struct uuid));
     CLEANUP(rows_freep) struct rows *rows = NULL;
     for (size_t i = 0; i < batch->count; i++) {
-        TRY(buf_printf(&ids, "%s%s", i > 0 ? "," : "", batch->messages[i].message_id.text));
-        for (size_t j = 0; j < i; j++) {
-            batch->again[i] =
-                batch->again[i] || uuid_equal(batch->messages[i].message_id, batch->messages[j].message_id);
-        }
+        TRY(buf_text(&ids, i > 0 ? "," : ""));
+        TRY(buf_text(&ids, batch->messages[i].message_id.text));
     }
     struct sql_arg args[] = { SQL_INT((int64_t)batch->messages[batch->count - 1].stream_seq),
                               SQL_BYTES(SPAN_ARRAY(batch->rolling.at)), SQL_INT((int64_t)batch->applier->checkpoint),
@@ -270,22 +337,46 @@ static struct fault set_heads(struct batch *batch, struct tx *tx)
     return OK;
 }
 
+static struct fault renew_copy(struct tx *tx, const struct event_message *message, const struct sha256 *digest)
+{
+    struct sql_arg args[] = { SQL_INT((int64_t)message->stream_seq), SQL_BYTES(message->body),
+                              SQL_BYTES(SPAN_ARRAY(digest->at)) };
+    return tx_queue(tx, &SQL_COPY_RENEW, args, COUNT_OF(args));
+}
+
+static void begin_turn(struct batch *batch, size_t at)
+{
+    size_t end = at + 1;
+    struct tenant_id tenant = batch->messages[batch->order[at]].tenant;
+    while (end < batch->count && tenant_id_equal(batch->messages[batch->order[end]].tenant, tenant)) {
+        end++;
+    }
+    batch->projection.turn = end - at;
+    batch->projection.note_count = 0;
+}
+
 static struct fault apply_messages(struct op *op, struct tx *tx, struct batch *batch)
 {
-    for (size_t i = 0; i < batch->count; i++) {
+    for (size_t at = 0; at < batch->count; at++) {
+        size_t i = batch->order[at];
         const struct event_message *message = &batch->messages[i];
         if (!tenant_id_equal(op->tenant, message->tenant)) {
+            TRY(projection_fold_write(&batch->projection));
             TRY(projection_rows_write(&batch->projection));
+            begin_turn(batch, at);
             op->tenant = message->tenant;
+            batch->projection.columns->tenant = message->tenant;
             TRY(tx_set_tenant(tx, message->tenant));
         }
         batch->projection.outbox_rows = 0;
-        TRY(projection_insert_copy(&batch->projection, message, &batch->digests[i]));
+        TRY(batch->copied[i] ? OK : projection_insert_copy(&batch->projection, message, &batch->digests[i]));
+        TRY(batch->stale[i] ? renew_copy(tx, message, &batch->digests[i]) : OK);
         for (size_t j = 0; j < message->count && !batch->again[i]; j++) {
             memcpy(op->trace_id, message->events[j].trace_id, strlen(message->events[j].trace_id) + 1);
             TRY(apply_event(batch, &message->events[j]));
         }
     }
+    TRY(projection_fold_write(&batch->projection));
     TRY(projection_rows_write(&batch->projection));
     TRY(projection_tallies_write(&batch->projection));
     return set_heads(batch, tx);
@@ -303,33 +394,80 @@ static struct fault apply_in(struct op *op, struct tx **tx, struct batch *batch,
     return tx_commit(tx);
 }
 
+struct fault applier_replay(struct op *op, struct tx *tx, struct applier *applier, const struct event_message *messages,
+                            const bool *again, size_t count)
+{
+    struct batch batch = {
+        .applier = applier,
+        .projection = { .op = op, .tx = tx, .columns = &applier->columns },
+        .messages = messages,
+        .count = count,
+        .record = BUF_INIT(RECORD_MAX),
+    };
+    row_columns_clear(&applier->columns);
+    op->tenant = (struct tenant_id){ "" };
+    heads_begin(applier->heads);
+    struct fault fault = hash_bodies(op, &batch);
+    fault = FAULTED(fault) ? fault : index_ids(op, &batch);
+    fault = FAULTED(fault) ? fault : order_by_tenant(op, &batch);
+    for (size_t i = 0; i < count && !FAULTED(fault); i++) {
+        batch.again[i] = again[i];
+        batch.copied[i] = true;
+    }
+    fault = FAULTED(fault) ? fault : apply_messages(op, tx, &batch);
+    buf_free(&batch.record);
+    TRY(fault);
+    heads_commit(applier->heads);
+    return OK;
+}
+
+/* A transaction of its own. */
+static struct fault attempt(struct op *op, struct batch *batch, bool folds, uint64_t *ret_bad_seq)
+{
+    struct tx *tx = NULL;
+    batch->projection = (struct projection){ .op = op, .columns = &batch->applier->columns };
+    row_columns_clear(&batch->applier->columns);
+    op->tenant = (struct tenant_id){ "" };
+    heads_begin(batch->applier->heads);
+    struct fault fault = hash_bodies(op, batch);
+    fault = FAULTED(fault) ? fault : index_ids(op, batch);
+    fault = FAULTED(fault) ? fault : order_by_tenant(op, batch);
+    fault = FAULTED(fault) || !folds ? fault : fold_new(op, &batch->projection.fold);
+    fault = FAULTED(fault) ? fault : apply_in(op, &tx, batch, ret_bad_seq);
+    tx_rollback(tx);
+    fold_done(batch->projection.fold);
+    return fault;
+}
+
 struct fault applier_apply(struct op *op, struct applier *applier, const struct event_message *messages, size_t count,
                            bool *ret_outbox, uint64_t *ret_bad_seq)
 {
     BUG_IF(count == 0 || count > BATCH_MESSAGES || messages[0].stream_seq != applier->checkpoint + 1);
     struct batch batch = {
         .applier = applier,
-        .projection = { .op = op },
         .messages = messages,
         .count = count,
         .record = BUF_INIT(RECORD_MAX),
     };
-    struct tx *tx = NULL;
-    batch.projection.columns = &applier->columns;
-    row_columns_clear(&applier->columns);
-    op->tenant = (struct tenant_id){ "" };
-    heads_begin(applier->heads);
-    struct fault fault = hash_bodies(op, &batch);
-    if (!FAULTED(fault)) {
-        fault = apply_in(op, &tx, &batch, ret_bad_seq);
+    bool folds = count >= FOLD_MESSAGES;
+    bool activates = message_activates(&messages[0]);
+    BUG_IF(activates && count > 1);
+    if (activates) {
+        int64_t ms = clock_ms_left(op->deadline);
+        TRY(applier_regenerate(op, applier, &messages[0]));
+        op->deadline = clock_mono() + ms * NS_PER_MS; /* that has a deadline of its own */
     }
-    tx_rollback(tx);
+    struct fault fault = attempt(op, &batch, folds, ret_bad_seq);
+    if (folds && fault.code == FAULT_DUPLICATE) { /* a folded row met one that stands there */
+        op->note = (struct fault_note){ 0 };
+        fault = attempt(op, &batch, false, ret_bad_seq);
+    }
     buf_free(&batch.record);
     TRY(fault);
     heads_commit(applier->heads);
     applier->checkpoint = messages[count - 1].stream_seq;
     applier->rolling = batch.rolling;
     applier->failure_recorded = false;
-    *ret_outbox = batch.projection.outbox;
+    *ret_outbox = batch.projection.outbox || activates;
     return OK;
 }

@@ -46,3 +46,12 @@ struct fault batch_read(struct op *op, struct event_reader *reader, mono_ns dead
     *ret_count = count;
     return OK;
 }
+
+size_t batch_piece(const struct event_message *messages, size_t count)
+{
+    size_t piece = 0;
+    while (piece < count && !message_activates(&messages[piece])) {
+        piece++;
+    }
+    return piece > 0 || count == 0 ? piece : 1;
+}

@@ -29,6 +29,7 @@ void heads_clear(struct heads *heads)
         while (heads->buckets[i] != NULL) {
             struct head *head = heads->buckets[i];
             heads->buckets[i] = head->chained;
+            tree_tail_free(&head->tail);
             mem_free(head);
         }
     }

@@ -19,6 +19,7 @@
 #define API_PROJECTION_PROJECTION_H
 
 #include "api/events/events.h"
+#include "api/store/array.h"
 #include "api/store/store.h"
 
 struct projector;
@@ -50,10 +51,65 @@ struct fault projection_outbox(struct projection *projection, const char *destin
 struct fault projection_outbox_settle(struct projection *projection, const char *destination, const char *key,
                                       const char *state);
 
+/* ---- rewritten history (events.h) ----
+ * At an activation the projector regenerates the tenant: its copies become the replacements, and all its projection
+ * rows are written again from them, in one transaction. */
+struct history_generation {
+    int64_t generation;
+    const char *erasure_id;
+    int64_t boundary_seq, boundary_sequence, replaced;
+    struct sha256 digest, superseded_head, new_head;
+    const char *statement;
+};
+/* For the projection function of EVENTS_ACTIVATED: everybody who compares log and copies rests on this row. */
+struct fault projection_generation(struct projection *projection, const struct history_generation *generation);
+/* Does what an activation of these replacements of op's tenant would do, and takes it back: PROJECTION_FAILED or
+ * another fault tells that they must not be activated. Everything of the tenant is locked meanwhile. */
+struct fault projection_rehearse(struct op *op, struct projector *projector, const struct event_replacement *entries,
+                                 size_t count);
+
 /* Adds to a number that many events add to (uses of a key): the batch adds up in memory and writes each sum once, at
  * the latest at its end, in the same transaction. `sql` takes tenant, key, sum and the time of the latest event, and
  * adds the sum to what stands there; nothing that a projection decides may rest on that row. Key: at most 64 bytes. */
 struct fault projection_tally(struct projection *projection, const struct sql *sql, const char *key, int64_t by);
+
+/* Rows that are made and soon changed again (an operation and its end, an effect and its outcome). While many messages
+ * are applied at once, such a row is kept in memory and written once, with the others of its table, before the
+ * transaction goes on to the next tenant. Whether a row can be kept is asked for each event:
+ *
+ *     if (projection_folds(projection)) {
+ *         return projection_row_make(projection, &table, key, values);    -- the insert
+ *     }
+ *     return tx_queue(projection_tx(projection), &SQL_INSERT, args, count);
+ *
+ * and a change asks for the row first: projection_row_of; NULL: not kept, the change is a statement of its own. Every
+ * other statement that reads or writes such a table comes behind projection_fold_write. */
+#define PROJECTION_COLUMNS_MAX 32
+struct projection_table {
+    /* INSERT ... SELECT $1, ... FROM unnest($2, ...): tenant, then one array for each column, without ON CONFLICT. */
+    const struct sql *insert;
+    const enum sql_array_kind *kinds;
+    size_t count; /* of columns behind the tenant */
+};
+struct projection_row; /* borrowed until the next row is made or written */
+bool projection_folds(const struct projection *projection);
+struct projection_row *projection_row_of(struct projection *projection, const struct projection_table *table,
+                                         const char *key);
+/* `key` must not be kept already; the values are copied. */
+struct fault projection_row_make(struct projection *projection, const struct projection_table *table, const char *key,
+                                 const struct sql_arg *values);
+bool projection_row_is(const struct projection_row *row, size_t column, const char *text);
+bool projection_row_null(const struct projection_row *row, size_t column);
+struct fault projection_row_set(struct projection *projection, struct projection_row *row, size_t column,
+                                struct sql_arg value);
+struct fault projection_fold_write(struct projection *projection);
+
+/* How many messages of the event's tenant are applied one behind the other: what costs a question once for all of them
+ * may be cheaper than a statement for each. A note is a number that lasts as long, 0 at first: `owner` tells notes
+ * apart. */
+size_t projection_turn(const struct projection *projection);
+int projection_note(const struct projection *projection, const void *owner);
+void projection_note_set(struct projection *projection, const void *owner, int value);
 
 /* The last sequence of the tenant's lane in the read model, 0 when it is empty: what a command hands to events_append
  * as `expected`. Ask for it before reading what the command decides from: then a miss is noticed. */
@@ -98,5 +154,28 @@ void projector_state(struct projector *projector, struct projector_state *ret_st
  * LOG_UNTRUSTED, naming the sequence, leaves the read model at the last message that is good. May be run again after
  * an interruption. CONFLICT while a projector leads. */
 struct fault projection_rebuild(struct op *op, const struct projector_config *config, uint64_t *ret_messages);
+
+/* ---- repair ----
+ * A log that lost its tail gets it again from the verified copies, message by message, each at the sequence that it had
+ * (svc-appliance repair-log). Only when what is left of the log equals the copies, the copies are without a gap, each
+ * is what its digest says and all of them have the checkpoint's rolling digest; only from the first message that is
+ * missing, which the operator has to name; and only while no projector leads. LOG_REPAIR, with what to do instead, when
+ * any of this does not hold: then nothing was changed. Interrupted, it is begun again with the log's new end.
+ * *ret_repair is written on a fault, too. */
+struct log_repair {
+    uint64_t log_last;    /* the log's end as it was found */
+    uint64_t copies_last; /* the copies' end */
+    uint64_t appended;    /* so far */
+    struct sha256 rolling;
+};
+struct log_repair_request {
+    uint64_t from; /* the first bad sequence */
+    bool go;       /* false: look only */
+    /* Called once between the checks and the first change. */
+    void (*tell)(void *arg, const struct log_repair *plan);
+    void *arg;
+};
+struct fault projection_repair_log(struct op *op, struct store *store, struct event_log *log,
+                                   const struct log_repair_request *request, struct log_repair *ret_repair);
 
 #endif

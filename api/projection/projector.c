@@ -4,7 +4,11 @@
 #include "appliance/base/alloc.h"
 #include "appliance/base/log.h"
 
+#include <errno.h>
+
 #define READ_NS          (100 * NS_PER_MS)
+#define BACKLOG_MESSAGES (BATCH_MESSAGES / 2)
+#define GATHER_NS        (40 * NS_PER_MS) /* between batches, while nobody waits for one */
 #define APPLY_MS         30000
 #define FOLLOW_NS        (250 * NS_PER_MS)
 #define FOLLOW_AWAITED   (10 * NS_PER_MS)
@@ -22,6 +26,8 @@ struct run {
     unsigned joins; /* of the reader, when the log was last looked at; 0 = not yet */
     uint64_t sample_at;
     mono_ns lead_due;
+    mono_ns applied_at; /* when the last batch was applied */
+    size_t last_count;  /* messages that were read for it */
     mono_ns backoff;
     uint64_t passing_seq; /* the message at which passing failures repeat */
     unsigned passing;
@@ -141,6 +147,7 @@ static struct fault apply(struct run *run, const struct event_message *messages,
     TRY(fault);
     run->backoff = 0;
     run->passing = 0;
+    run->applied_at = clock_mono();
     publish(projector, projector->applier->checkpoint, 0);
     if (outbox && projector->config.on_outbox != NULL) {
         projector->config.on_outbox(projector->config.arg);
@@ -195,18 +202,27 @@ static void failed(struct run *run, struct fault fault)
     back_off(run);
 }
 
-static void apply_batch(struct run *run, size_t count)
+static struct fault apply_piece(struct run *run, const struct event_message *messages, size_t count)
 {
-    struct fault fault = apply(run, run->messages, count);
+    struct fault fault = apply(run, messages, count);
     if (FAULTED(fault) && of_the_message(fault) && count > 1) {
         fault = OK; /* one by one: all before the failing one are good */
         for (size_t i = 0; i < count && !FAULTED(fault); i++) {
-            fault = apply(run, &run->messages[i], 1);
+            fault = apply(run, &messages[i], 1);
         }
     }
-    if (FAULTED(fault)) {
-        failed(run, fault);
+    return fault;
+}
+
+static struct fault apply_batch(struct run *run, const struct event_message *messages, size_t count)
+{
+    struct fault fault = OK;
+    for (size_t at = 0; at < count && !FAULTED(fault);) {
+        size_t piece = batch_piece(&messages[at], count - at);
+        fault = apply_piece(run, &messages[at], piece);
+        at += piece;
     }
+    return fault;
 }
 
 static void read_failed(struct run *run, struct fault fault)
@@ -223,11 +239,10 @@ static void read_failed(struct run *run, struct fault fault)
 
 /* A stream that was deleted and made again forgets its readers. So before the first message after each joining is
  * applied, what stands behind it has to be what was applied. */
-static struct fault look_after_joining(struct run *run)
+static struct fault look_after_joining(struct run *run, unsigned joins)
 {
     struct projector *projector = run->projector;
     struct trust_verdict found = { 0 };
-    unsigned joins = event_reader_joins(run->reader);
     if (joins == run->joins) {
         return OK;
     }
@@ -241,33 +256,26 @@ static struct fault look_after_joining(struct run *run)
     return OK;
 }
 
-static void lead(struct run *run)
+/* A batch costs the database much the same whether it holds one message or a hundred. So while messages keep coming
+ * and nobody waits for them, they are gathered; whoever begins to wait is served at once, and what is behind is not
+ * kept waiting. */
+static void gather(struct run *run)
 {
     struct projector *projector = run->projector;
-    size_t count = 0;
-    if (!store_lock_alive(run->leadership)) {
-        step_down(run);
+    mono_ns until = run->applied_at + GATHER_NS;
+    struct timespec time = { .tv_sec = until / NS_PER_S, .tv_nsec = until % NS_PER_S };
+    if (clock_mono() >= until || run->last_count >= BACKLOG_MESSAGES) {
         return;
     }
-    batch_op_reset(run->op, APPLY_MS);
-    struct fault fault = OK;
-    if (run->reader == NULL) {
-        fault = event_reader_new(projector->config.log, projector->applier->checkpoint + 1, &run->reader);
+    projector_lock(projector);
+    projector->gathering = true;
+    int waited = 0;
+    while (projector->waiters == 0 && !projector->stopping && waited == 0) {
+        waited = pthread_cond_clockwait(&projector->hurried, &projector->lock, CLOCK_MONOTONIC, &time);
     }
-    if (!FAULTED(fault)) {
-        size_t most = run->passing > 0 ? 1 : BATCH_MESSAGES; /* after a failure one by one: it may be one message's */
-        fault = batch_read(run->op, run->reader, clock_mono() + READ_NS, run->messages, most, &count);
-    }
-    if (FAULTED(fault)) {
-        read_failed(run, fault);
-        return;
-    }
-    fault = look_after_joining(run);
-    if (FAULTED(fault)) {
-        failed(run, fault);
-        return;
-    }
-    apply_batch(run, count);
+    projector->gathering = false;
+    projector_unlock(projector);
+    BUG_IF(waited != 0 && waited != ETIMEDOUT);
 }
 
 /* Nothing is applied before the log was looked at, nor while it is untrusted. */
@@ -277,6 +285,79 @@ static bool may_apply(struct projector *projector)
     bool may = projector->looked && projector->verdict.cause == TRUST_GOOD;
     projector_unlock(projector);
     return may;
+}
+
+static struct fault apply_ahead(struct run *run, struct ahead_batch *batch)
+{
+    struct op *own = run->op;
+    batch_op_reset(own, APPLY_MS);
+    struct fault fault = look_after_joining(run, batch->joins);
+    if (!FAULTED(fault)) {
+        run->op = batch->op;
+        fault = apply_batch(run, batch->messages, batch->count);
+        run->op = own;
+        own->note = batch->op->note;
+    }
+    return fault;
+}
+
+/* Far behind: the next batch is read while one is applied, until little is left. What was read and not applied by then
+ * is read again. */
+static void work_off(struct run *run)
+{
+    struct ahead *ahead = NULL;
+    struct ahead_batch *batch = NULL;
+    size_t count = BACKLOG_MESSAGES;
+    bool applying = false;
+    struct fault fault = ahead_start("system:projector", run->reader, UINT64_MAX - 1, &ahead);
+    while (!FAULTED(fault) && count >= BACKLOG_MESSAGES / 2 && projector_going(run->projector) &&
+           may_apply(run->projector) && store_lock_alive(run->leadership)) {
+        fault = ahead_next(ahead, clock_mono() + READ_NS, &batch);
+        applying = !FAULTED(fault);
+        if (applying) {
+            count = batch->count;
+            fault = apply_ahead(run, batch);
+        }
+    }
+    ahead_free(ahead);
+    if (applying && FAULTED(fault)) {
+        failed(run, fault);
+    } else if (FAULTED(fault)) {
+        read_failed(run, fault);
+    }
+    drop_reader(run);
+}
+
+static void lead(struct run *run)
+{
+    struct projector *projector = run->projector;
+    size_t count = 0;
+    if (!store_lock_alive(run->leadership)) {
+        step_down(run);
+        return;
+    }
+    gather(run);
+    batch_op_reset(run->op, APPLY_MS);
+    struct fault fault = OK;
+    if (run->reader == NULL) {
+        fault = event_reader_new(projector->config.log, projector->applier->checkpoint + 1, &run->reader);
+    }
+    if (!FAULTED(fault)) {
+        size_t most = run->passing > 0 ? 1 : BATCH_MESSAGES; /* after a failure one by one: it may be one message's */
+        fault = batch_read(run->op, run->reader, clock_mono() + READ_NS, run->messages, most, &count);
+    }
+    run->last_count = count;
+    if (FAULTED(fault)) {
+        read_failed(run, fault);
+        return;
+    }
+    fault = look_after_joining(run, event_reader_joins(run->reader));
+    fault = FAULTED(fault) ? fault : apply_batch(run, run->messages, count);
+    if (FAULTED(fault)) {
+        failed(run, fault);
+    } else if (count >= BACKLOG_MESSAGES) {
+        work_off(run);
+    }
 }
 
 void *projector_run(void *arg)
@@ -289,7 +370,7 @@ void *projector_run(void *arg)
     while (projector_going(run->projector)) {
         if (!may_apply(run->projector)) {
             drop_reader(run);
-            (void)pause_for(run, READ_NS);
+            follow(run); /* how far it was applied is told all the same */
             continue;
         }
         if (run->leadership == NULL && clock_mono() >= run->lead_due) {

@@ -1,4 +1,4 @@
-/* The whole log again, into emptied tables, without threads. */
+/* The whole log again, into emptied tables: one thread reads, this one applies. */
 #include "api/projection/internal.h"
 
 #define READ_NS  (30 * NS_PER_S)
@@ -8,10 +8,8 @@ struct rebuild {
     const struct projector_config *config;
     struct applier *applier;
     struct event_reader *reader;
-    struct op *op;
     uint64_t last; /* of the log, when it began */
     uint64_t messages;
-    struct event_message batch[BATCH_MESSAGES];
 };
 
 static const struct sql SQL_LAST_COPY = {
@@ -20,25 +18,36 @@ static const struct sql SQL_LAST_COPY = {
     0,
 };
 
+static struct fault apply_all(struct rebuild *rebuild, struct ahead_batch *batch)
+{
+    struct fault fault = OK;
+    bool outbox = false;
+    uint64_t bad_seq = 0;
+    batch->op->deadline = clock_mono() + APPLY_MS * NS_PER_MS;
+    for (size_t at = 0; at < batch->count && !FAULTED(fault);) {
+        size_t piece = batch_piece(&batch->messages[at], batch->count - at);
+        fault = applier_apply(batch->op, rebuild->applier, &batch->messages[at], piece, &outbox, &bad_seq);
+        at += piece;
+    }
+    rebuild->messages += FAULTED(fault) ? 0 : batch->count;
+    return fault;
+}
+
 static struct fault replay(struct op *op, struct rebuild *rebuild)
 {
+    CLEANUP(ahead_freep) struct ahead *ahead = NULL;
+    TRY(ahead_start("system:rebuild", rebuild->reader, rebuild->last, &ahead));
     while (rebuild->applier->checkpoint < rebuild->last) {
-        size_t count = 0;
-        bool outbox = false;
-        uint64_t bad_seq = 0, left = rebuild->last - rebuild->applier->checkpoint;
+        struct ahead_batch *batch = NULL;
         REQUIRE(!op_expired(op), DEADLINE);
-        batch_op_reset(rebuild->op, APPLY_MS);
-        struct fault fault = batch_read(rebuild->op, rebuild->reader, clock_mono() + READ_NS, rebuild->batch,
-                                        left < BATCH_MESSAGES ? left : BATCH_MESSAGES, &count);
-        if (!FAULTED(fault)) {
-            fault = applier_apply(rebuild->op, rebuild->applier, rebuild->batch, count, &outbox, &bad_seq);
-        }
+        struct fault fault = ahead_next(ahead, clock_mono() + READ_NS, &batch);
+        fault = FAULTED(fault) ? fault : apply_all(rebuild, batch);
         if (FAULTED(fault)) {
-            op_note_log(op, "%s", rebuild->op->note.log_detail);
+            const struct fault_note *note = batch != NULL ? &batch->op->note : &op->note;
+            op_note_log(op, "%s", note->log_detail);
             return op_fail(op, fault, "stopped after message %llu: %s",
-                           (unsigned long long)rebuild->applier->checkpoint, rebuild->op->note.detail);
+                           (unsigned long long)rebuild->applier->checkpoint, note->detail);
         }
-        rebuild->messages += count;
     }
     return OK;
 }
@@ -62,7 +71,6 @@ static struct fault rebuild_with(struct op *op, struct rebuild *rebuild)
 {
     struct event_log_state state;
     const struct projector_config *config = rebuild->config;
-    TRY(batch_op_new("system:rebuild", &rebuild->op));
     TRY(applier_new(config, &rebuild->applier));
     TRY(applier_load(op, rebuild->applier));
     TRY(event_log_state_now(op, config->log, &state));
@@ -84,7 +92,6 @@ struct fault projection_rebuild(struct op *op, const struct projector_config *co
     struct fault fault = rebuild_with(op, &rebuild);
     event_reader_free(rebuild.reader);
     applier_free(rebuild.applier);
-    op_free(rebuild.op);
     TRY(fault);
     *ret_messages = rebuild.messages;
     return OK;

@@ -32,6 +32,30 @@ static const struct sql SQL_OUTBOX_INSERT = {
     " ON CONFLICT (tenant_id, destination, key) DO NOTHING",
     8,
 };
+enum outbox_column {
+    OUT_ID,
+    OUT_DESTINATION,
+    OUT_KEY,
+    OUT_TRACE,
+    OUT_PAYLOAD,
+    OUT_STATE,
+    OUT_DUE,
+    OUT_MADE,
+    OUT_COLUMNS
+};
+static const enum sql_array_kind outbox_kinds[OUT_COLUMNS] = {
+    [OUT_ID] = SQL_ARRAY_INT,     [OUT_DESTINATION] = SQL_ARRAY_TEXT, [OUT_KEY] = SQL_ARRAY_TEXT,
+    [OUT_TRACE] = SQL_ARRAY_TEXT, [OUT_PAYLOAD] = SQL_ARRAY_BYTES,    [OUT_STATE] = SQL_ARRAY_TEXT,
+    [OUT_DUE] = SQL_ARRAY_INT,    [OUT_MADE] = SQL_ARRAY_INT,
+};
+static const struct sql SQL_OUTBOX_ROWS = {
+    "projection_outbox_rows",
+    "INSERT INTO svc.outbox (id, tenant_id, destination, key, trace_id, payload, state, worker_id, lease_until_us,"
+    " attempts, due_us, created_us) SELECT i, $1, d, k, t, p, s, '', 0, 0, u, c FROM unnest($2::bigint[], $3::text[],"
+    " $4::text[], $5::text[], $6::bytea[], $7::text[], $8::bigint[], $9::bigint[]) AS x (i, d, k, t, p, s, u, c)",
+    9,
+};
+static const struct projection_table outbox_table = { &SQL_OUTBOX_ROWS, outbox_kinds, OUT_COLUMNS };
 static const struct sql SQL_OUTBOX_SETTLE = {
     "projection_outbox_settle",
     "UPDATE svc.outbox SET state = $4, worker_id = '', lease_until_us = 0, attempts = 0, due_us = 0,"
@@ -65,6 +89,32 @@ utc_us projection_time(const struct projection *projection)
     return projection->event->time;
 }
 
+size_t projection_turn(const struct projection *projection)
+{
+    return projection->turn;
+}
+
+int projection_note(const struct projection *projection, const void *owner)
+{
+    for (size_t i = 0; i < projection->note_count; i++) {
+        if (projection->notes[i].owner == owner) {
+            return projection->notes[i].value;
+        }
+    }
+    return 0;
+}
+
+void projection_note_set(struct projection *projection, const void *owner, int value)
+{
+    size_t i = 0;
+    while (i < projection->note_count && projection->notes[i].owner != owner) {
+        i++;
+    }
+    BUG_IF(i == NOTES_MAX); /* owners are constants of this program */
+    projection->notes[i] = (struct note){ owner, value };
+    projection->note_count = i == projection->note_count ? i + 1 : projection->note_count;
+}
+
 /* ---- copies and records ---- */
 
 void row_columns_init(struct row_columns *columns)
@@ -84,6 +134,7 @@ void row_columns_init(struct row_columns *columns)
         .record = SQL_ARRAY_INIT(SQL_ARRAY_BYTES),
         .chain = SQL_ARRAY_INIT(SQL_ARRAY_BYTES),
     };
+    tile_columns_init(&columns->tiles);
 }
 
 #define COPY_COLUMNS(c) { &(c)->copy_seq, &(c)->copy_lane, &(c)->copy_id, &(c)->copy_body, &(c)->copy_sha256 }
@@ -99,6 +150,7 @@ void row_columns_free(struct row_columns *columns)
     for (size_t i = 0; i < COUNT_OF(records); i++) {
         sql_array_free(records[i]);
     }
+    tile_columns_free(&columns->tiles);
 }
 
 void row_columns_clear(struct row_columns *columns)
@@ -110,6 +162,7 @@ void row_columns_clear(struct row_columns *columns)
     for (size_t i = 0; i < COUNT_OF(records); i++) {
         sql_array_clear(records[i]);
     }
+    tile_columns_clear(&columns->tiles);
 }
 
 static struct fault write_columns(struct projection *projection, const struct sql *sql, struct sql_array **columns,
@@ -136,7 +189,8 @@ struct fault projection_rows_write(struct projection *projection)
     struct sql_array *copies[] = COPY_COLUMNS(projection->columns);
     struct sql_array *records[] = RECORD_COLUMNS(projection->columns);
     TRY(write_columns(projection, &SQL_COPIES_INSERT, copies, COUNT_OF(copies)));
-    return write_columns(projection, &SQL_RECORDS_INSERT, records, COUNT_OF(records));
+    TRY(write_columns(projection, &SQL_RECORDS_INSERT, records, COUNT_OF(records)));
+    return tile_columns_write(projection->tx, projection->columns->tenant, &projection->columns->tiles);
 }
 
 static struct fault write_when_many(struct projection *projection)
@@ -177,6 +231,7 @@ struct fault projection_insert_record(struct projection *projection, struct head
     TRY(sql_array_put(&columns->chain, SPAN_ARRAY(chain.at)));
     head->next_sequence = projection->sequence;
     head->next_chain = chain;
+    TRY(tree_keep_record(projection, &head->tail, projection->sequence, buf_span(record)));
     return write_when_many(projection);
 }
 
@@ -188,6 +243,35 @@ static bool good_name(const char *text, size_t max)
     return len >= 1 && len <= max;
 }
 
+/* A folded row goes by destination and key together. */
+static struct fault fold_key(struct projection *projection, const char *destination, const char *key,
+                             const char **ret_key)
+{
+    return arena_printf(projection->op->arena, ret_key, "%s %s", destination, key);
+}
+
+static struct fault fold_outbox(struct projection *projection, const char *destination, const char *key,
+                                struct span payload, int64_t id, int64_t due)
+{
+    const struct event_view *event = projection->event;
+    const char *name = NULL;
+    TRY(fold_key(projection, destination, key, &name));
+    if (projection_row_of(projection, &outbox_table, name) != NULL) {
+        return OK; /* a second one */
+    }
+    const struct sql_arg values[OUT_COLUMNS] = {
+        [OUT_ID] = SQL_INT(id),
+        [OUT_DESTINATION] = SQL_TEXT(destination),
+        [OUT_KEY] = SQL_TEXT(key),
+        [OUT_TRACE] = SQL_TEXT(event->trace_id),
+        [OUT_PAYLOAD] = SQL_BYTES(payload),
+        [OUT_STATE] = SQL_TEXT("pending"),
+        [OUT_DUE] = SQL_INT(due),
+        [OUT_MADE] = SQL_INT(event->time),
+    };
+    return projection_row_make(projection, &outbox_table, name, values);
+}
+
 struct fault projection_outbox(struct projection *projection, const char *destination, const char *key,
                                struct span payload, int64_t delay_us)
 {
@@ -197,26 +281,44 @@ struct fault projection_outbox(struct projection *projection, const char *destin
         return op_fail(projection->op, FAULT(TOO_LARGE),
                        "an outbox payload of %zu bytes, or more than %u rows a message", payload.len, OUTBOX_ROWS_MAX);
     }
-    struct sql_arg args[] = {
-        SQL_INT((int64_t)(event->stream_seq * OUTBOX_ROWS_MAX + projection->outbox_rows)),
-        SQL_TEXT(event->tenant.text),
-        SQL_TEXT(destination),
-        SQL_TEXT(key),
-        SQL_TEXT(event->trace_id),
-        SQL_BYTES(payload),
-        SQL_INT(delay_us > 0 ? event->time + delay_us : 0),
-        SQL_INT(event->time),
-    };
-    TRY(tx_queue(projection->tx, &SQL_OUTBOX_INSERT, args, COUNT_OF(args)));
+    int64_t id = (int64_t)(event->stream_seq * OUTBOX_ROWS_MAX + projection->outbox_rows);
+    int64_t due = delay_us > 0 ? event->time + delay_us : 0;
+    if (projection_folds(projection)) {
+        TRY(fold_outbox(projection, destination, key, payload, id, due));
+    } else {
+        const struct sql_arg args[] = {
+            SQL_INT(id),   SQL_TEXT(event->tenant.text), SQL_TEXT(destination),
+            SQL_TEXT(key), SQL_TEXT(event->trace_id),    SQL_BYTES(payload),
+            SQL_INT(due),  SQL_INT(event->time),
+        };
+        TRY(tx_queue(projection->tx, &SQL_OUTBOX_INSERT, args, COUNT_OF(args)));
+    }
     projection->outbox_rows++;
     projection->outbox = true;
     return OK;
+}
+
+static struct fault settle_folded(struct projection *projection, struct projection_row *row, const char *state)
+{
+    TRY(projection_row_set(projection, row, OUT_STATE, SQL_TEXT(state)));
+    TRY(projection_row_set(projection, row, OUT_DUE, SQL_INT(0)));
+    return strcmp(state, "delivered") == 0
+               ? projection_row_set(projection, row, OUT_PAYLOAD, SQL_BYTES(((struct span){ 0 })))
+               : OK;
 }
 
 struct fault projection_outbox_settle(struct projection *projection, const char *destination, const char *key,
                                       const char *state)
 {
     BUG_IF(strcmp(state, "delivered") != 0 && strcmp(state, "dead-lettered") != 0);
+    if (projection_folds(projection)) {
+        const char *name = NULL;
+        TRY(fold_key(projection, destination, key, &name));
+        struct projection_row *row = projection_row_of(projection, &outbox_table, name);
+        if (row != NULL) {
+            return settle_folded(projection, row, state);
+        }
+    }
     struct sql_arg args[] = { SQL_TEXT(projection->event->tenant.text), SQL_TEXT(destination), SQL_TEXT(key),
                               SQL_TEXT(state) };
     return tx_queue(projection->tx, &SQL_OUTBOX_SETTLE, args, COUNT_OF(args));

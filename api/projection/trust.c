@@ -30,6 +30,38 @@ static void find_bad(struct trust_verdict *verdict, enum trust_cause cause, uint
     }
 }
 
+/* ---- rewritten history ----
+ * Copies become replacements when the activation is applied, in one transaction for all. Until then the log reads newer
+ * than the copies of these messages are; and what was read of the one and of the other around that moment may differ.
+ */
+
+/* The newest applied activation is known to the log too. */
+static struct fault follow_history(struct op *op, struct store *store, struct event_log *log, uint64_t *ret_activated)
+{
+    TRY(projection_activated(op, store, ret_activated));
+    return event_log_activated(log) < *ret_activated ? event_log_history_load(op, log) : OK;
+}
+
+/* What the log knows to be replaced, and the copies do not yet. */
+static bool ahead(struct event_log *log, uint64_t seq, uint64_t activated)
+{
+    struct event_replacement replacement;
+    return event_log_replaced(log, seq, &replacement) && replacement.active_since > activated;
+}
+
+/* CONFLICT: history was rewritten while it was compared; look again. */
+static struct fault unless_rewritten(struct op *op, struct store *store, uint64_t activated,
+                                     const struct trust_verdict *verdict)
+{
+    uint64_t now = 0;
+    if (verdict->cause == TRUST_GOOD) {
+        return OK;
+    }
+    TRY(projection_activated(op, store, &now));
+    REQUIRE(now == activated, CONFLICT);
+    return OK;
+}
+
 /* ---- the glance ---- */
 
 struct glance {
@@ -52,7 +84,8 @@ static struct fault get_messages(struct op *op, struct event_log *log, struct gl
         struct event_message message;
         struct fault fault = event_log_get(op, log, glance->seq[i], &message);
         glance->there[i] = fault.code != FAULT_NOT_FOUND;
-        if (FAULTED(fault) && fault.code != FAULT_NOT_FOUND && fault.code != FAULT_LOG_DECODE) {
+        bool bad_replacement = fault.code == FAULT_LOG_UNTRUSTED && event_log_replaced(log, glance->seq[i], NULL);
+        if (FAULTED(fault) && fault.code != FAULT_NOT_FOUND && fault.code != FAULT_LOG_DECODE && !bad_replacement) {
             return fault;
         }
         if (!FAULTED(fault)) {
@@ -98,15 +131,15 @@ static void judge_ends(const struct event_log_state *state, uint64_t checkpoint,
     }
 }
 
-static void judge_messages(const struct glance *glance, const struct event_log_state *state,
-                           struct trust_verdict *verdict)
+static void judge_messages(struct event_log *log, const struct glance *glance, uint64_t activated,
+                           const struct event_log_state *state, struct trust_verdict *verdict)
 {
     bool short_of = verdict->cause == TRUST_TAIL_LOST;
     bool began_again = short_of && state->last_seq == 0;
     for (size_t i = 0; i < glance->count; i++) {
         if (!glance->there[i]) {
             find_bad(verdict, TRUST_GAP, glance->seq[i]);
-        } else if (!glance->equal[i]) {
+        } else if (!glance->equal[i] && !ahead(log, glance->seq[i], activated)) {
             /* Shorter, and what is at its end is not what was there. */
             began_again = began_again || (short_of && glance->seq[i] == state->last_seq);
             find_bad(verdict, TRUST_ALTERED, glance->seq[i]);
@@ -123,7 +156,9 @@ struct fault trust_glance(struct op *op, struct store *store, struct event_log *
     struct event_log_state state;
     struct sha256 rolling;
     uint64_t checkpoint = 0, failed = 0;
+    uint64_t activated = 0;
     uint64_t seen = event_log_seen(log); /* before the log's end is asked for: it may grow meanwhile */
+    TRY(follow_history(op, store, log, &activated));
     TRY(projection_where(op, store, &checkpoint, &failed, &rolling));
     TRY(event_log_state_now(op, log, &state));
     judge_ends(&state, checkpoint, seen, &verdict);
@@ -138,7 +173,8 @@ struct fault trust_glance(struct op *op, struct store *store, struct event_log *
         TRY(get_messages(op, log, &glance));
         TRY(get_copies(op, store, &glance));
     }
-    judge_messages(&glance, &state, &verdict);
+    judge_messages(log, &glance, activated, &state, &verdict);
+    TRY(unless_rewritten(op, store, activated, &verdict));
     *ret_verdict = verdict;
     return OK;
 }
@@ -150,7 +186,8 @@ struct fault trust_walk_start(struct op *op, struct store *store, struct event_l
     struct event_log_state state;
     uint64_t failed = 0;
     trust_walk_stop(walk);
-    *walk = (struct trust_walk){ 0 };
+    *walk = (struct trust_walk){ .log = log };
+    TRY(follow_history(op, store, log, &walk->activated));
     TRY(projection_where(op, store, &walk->target, &failed, &walk->target_rolling));
     TRY(event_log_state_now(op, log, &state));
     if (state.last_seq < walk->target) {
@@ -177,8 +214,12 @@ static struct fault compare_piece(struct op *op, struct store *store, struct tru
     for (size_t i = 0; i < count && verdict->cause == TRUST_GOOD; i++) {
         struct sha256 digest;
         TRY(sha256_of(messages[i].body, &digest));
-        TRY(rolling_next(&walk->rolling, &digest, &walk->rolling));
         bool there = i < rows_count(rows) && (uint64_t)rows_int(rows, i, 0) == messages[i].stream_seq;
+        if (there && ahead(walk->log, messages[i].stream_seq, walk->activated)) {
+            REQUIRE(rows_bytes(rows, i, 1).len == SHA256_LEN, INTERNAL);
+            memcpy(digest.at, rows_bytes(rows, i, 1).at, SHA256_LEN);
+        }
+        TRY(rolling_next(&walk->rolling, &digest, &walk->rolling));
         if (!there || !span_equal(rows_bytes(rows, i, 1), SPAN_ARRAY(digest.at))) {
             find_bad(verdict, TRUST_ALTERED, messages[i].stream_seq);
         }
@@ -211,6 +252,7 @@ struct fault trust_walk_step(struct op *op, struct store *store, struct trust_wa
         !span_equal(SPAN_ARRAY(walk->rolling.at), SPAN_ARRAY(walk->target_rolling.at))) {
         find_bad(&verdict, TRUST_ALTERED, walk->target); /* log and copies agree with each other, not with what was */
     }
+    TRY(unless_rewritten(op, store, walk->activated, &verdict));
     *ret_verdict = verdict;
     *ret_end = end || verdict.cause != TRUST_GOOD;
     return OK;

@@ -41,7 +41,7 @@ struct fault projector_start(const struct projector_config *config, struct proje
     made->config = *config;
     made->generation = 1;
     BUG_IF(pthread_mutex_init(&made->lock, NULL) != 0);
-    BUG_IF(pthread_cond_init(&made->changed, NULL) != 0);
+    BUG_IF(pthread_cond_init(&made->changed, NULL) != 0 || pthread_cond_init(&made->hurried, NULL) != 0);
     struct fault fault = applier_new(config, &made->applier);
     if (!FAULTED(fault)) {
         made->thread_runs = pthread_create(&made->thread, NULL, projector_run, made) == 0;
@@ -63,7 +63,7 @@ void projector_stop(struct projector *projector)
     }
     projector_lock(projector);
     projector->stopping = true;
-    BUG_IF(pthread_cond_broadcast(&projector->changed) != 0);
+    BUG_IF(pthread_cond_broadcast(&projector->changed) != 0 || pthread_cond_signal(&projector->hurried) != 0);
     projector_unlock(projector);
     if (projector->thread_runs) {
         BUG_IF(pthread_join(projector->thread, NULL) != 0);
@@ -73,12 +73,26 @@ void projector_stop(struct projector *projector)
     }
     applier_free(projector->applier);
     BUG_IF(projector->waiters != 0);
-    BUG_IF(pthread_cond_destroy(&projector->changed) != 0);
+    BUG_IF(pthread_cond_destroy(&projector->changed) != 0 || pthread_cond_destroy(&projector->hurried) != 0);
     BUG_IF(pthread_mutex_destroy(&projector->lock) != 0);
     mem_free(projector);
 }
 
 /* ---- waiting ---- */
+
+static void begin_to_wait_locked(struct projector *projector)
+{
+    projector->waiters++;
+    if (projector->gathering) {
+        BUG_IF(pthread_cond_signal(&projector->hurried) != 0);
+    }
+}
+
+static struct fault untrusted(struct op *op, const struct trust_verdict *verdict)
+{
+    return op_fail(op, FAULT(LOG_UNTRUSTED), "the event log does not match the verified copies from message %llu on",
+                   (unsigned long long)verdict->first_bad_seq);
+}
 
 /* OK = there; DEADLINE = not yet. */
 static struct fault reached(struct op *op, const struct projector *projector, uint64_t stream_seq)
@@ -87,9 +101,7 @@ static struct fault reached(struct op *op, const struct projector *projector, ui
         return OK;
     }
     if (projector->verdict.cause != TRUST_GOOD) {
-        return op_fail(op, FAULT(LOG_UNTRUSTED),
-                       "the event log does not match the verified copies from message %llu on",
-                       (unsigned long long)projector->verdict.first_bad_seq);
+        return untrusted(op, &projector->verdict);
     }
     if (projector->failed_seq != 0 && projector->failed_seq <= stream_seq) {
         return op_fail(op, FAULT(PROJECTION_FAILED), "the projection stands at message %llu",
@@ -102,7 +114,7 @@ struct fault projector_wait(struct op *op, struct projector *projector, uint64_t
 {
     BUG_IF(op->tx_open != 0);
     projector_lock(projector);
-    projector->waiters++;
+    begin_to_wait_locked(projector);
     struct fault fault = reached(op, projector, stream_seq);
     while (fault.code == FAULT_DEADLINE && !op_expired(op)) {
         (void)projector_pause(projector, op->deadline);
@@ -123,8 +135,12 @@ struct fault projector_catch_up(struct op *op, struct projector *projector)
     while (!projector->looked && !op_expired(op) && projector_pause(projector, op->deadline)) {
     }
     bool looked = projector->looked;
+    struct trust_verdict verdict = projector->verdict;
     projector_unlock(projector);
     REQUIRE(looked, DEADLINE);
+    if (verdict.cause != TRUST_GOOD) { /* a log that lost its tail ends before the checkpoint */
+        return untrusted(op, &verdict);
+    }
     return projector_wait(op, projector, state.last_seq);
 }
 
@@ -133,7 +149,7 @@ struct fault projector_changed(struct op *op, struct projector *projector, uint6
     BUG_IF(op->tx_open != 0);
     mono_ns until = deadline < op->deadline ? deadline : op->deadline;
     projector_lock(projector);
-    projector->waiters++;
+    begin_to_wait_locked(projector);
     while (projector->generation == *seen && clock_mono() < until && projector_pause(projector, until)) {
     }
     bool news = projector->generation != *seen, stopping = projector->stopping;

@@ -30,6 +30,7 @@ static struct trust_verdict verdict_of(struct projector *projector)
 
 static void set_verdict(struct projector *projector, const struct trust_verdict *verdict)
 {
+    event_log_distrust(projector->config.log, verdict->cause != TRUST_GOOD ? verdict->first_bad_seq : 0);
     projector_lock(projector);
     projector->verdict = *verdict;
     projector->looked = true;

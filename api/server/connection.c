@@ -12,12 +12,6 @@
 #define KEEP_DRAIN_MAX ((size_t)64 << 10) /* an unread body of this size is read away to keep the connection */
 #define LINGER_MAX     ((size_t)8 << 20)  /* of a larger one so much is read, so that the sender sees the answer */
 
-struct body_source {
-    struct mg_connection *connection;
-    struct worker *worker;
-    bool wants_continue;
-};
-
 static void enter(struct worker *worker, enum slot_phase phase)
 {
     slot_enter(worker->listener->slots, worker->slot, phase, clock_mono());
@@ -75,7 +69,7 @@ void connection_ends(const struct mg_connection *connection)
 static struct fault read_body(void *arg, uint8_t *at, size_t len)
 {
     static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
-    struct body_source *source = arg;
+    struct exchange_io *source = arg;
     enter(source->worker, SLOT_BODY);
     if (source->wants_continue) {
         REQUIRE(mg_write(source->connection, go_on, sizeof(go_on) - 1) == (int)sizeof(go_on) - 1, IO);
@@ -204,6 +198,15 @@ static bool peer_keeps(const struct message *message)
     return strcasestr(connection, "keep-alive") != NULL;
 }
 
+bool connection_keeps(struct exchange_io *io, const struct response *response)
+{
+    if (must_close(io->worker, io->message, response)) {
+        mg_disable_connection_keep_alive(io->connection);
+        return false;
+    }
+    return peer_keeps(io->message);
+}
+
 int connection_request(struct mg_connection *connection)
 {
     struct worker *worker = mg_get_thread_pointer(connection);
@@ -219,29 +222,31 @@ int connection_request(struct mg_connection *connection)
     message_from(info, worker, &message);
     op_begin(worker, started, &message);
     const char *expect = message_header(&message, "Expect");
-    struct body_source source = { .connection = connection,
-                                  .worker = worker,
-                                  .wants_continue = expect != NULL && strcasecmp(expect, "100-continue") == 0 };
+    struct exchange_io io = { .connection = connection,
+                              .worker = worker,
+                              .message = &message,
+                              .wants_continue = expect != NULL && strcasecmp(expect, "100-continue") == 0 };
     message.read_body = read_body;
-    message.arg = &source;
+    message.stream = &stream_in_chunks;
+    message.arg = &io;
 
     struct response response;
     struct route_match match = { 0 };
     dispatch(listener->core, &worker->op, &message, &response, &match);
     forget_credentials(&message);
 
-    bool close = must_close(worker, &message, &response);
-    if (close) {
-        mg_disable_connection_keep_alive(connection);
+    size_t bytes = io.sent;
+    stream_close(&io);
+    if (!response.streams) {
+        const struct wire_answer answer = { .response = &response,
+                                            .reason = mg_get_response_code_text(connection, response.status),
+                                            .head_only = strcmp(message.method, "HEAD") == 0,
+                                            .keep_alive = connection_keeps(&io, &response),
+                                            .tls = listener->tls != NULL };
+        bytes = send_answer(connection, worker, &answer);
     }
-    const struct wire_answer answer = { .response = &response,
-                                        .reason = mg_get_response_code_text(connection, response.status),
-                                        .head_only = strcmp(message.method, "HEAD") == 0,
-                                        .keep_alive = !close && peer_keeps(&message),
-                                        .tls = listener->tls != NULL };
-    size_t bytes = send_answer(connection, worker, &answer);
     access_record(listener->core->services->metrics, &worker->op, &message, &response, &match, bytes, started);
-    if (!message.body_read && (message.content_length > 0 || response.close)) {
+    if (!message.body_read && !response.sent && (message.content_length > 0 || response.close)) {
         drain_body(connection, worker, response.close ? LINGER_MAX : message.content_length);
     }
     int status = response.status;

@@ -31,6 +31,26 @@ struct worker {
     struct buf out;
 };
 
+/* One request's way in and out; what message.h's callbacks get. */
+struct exchange_io {
+    struct mg_connection *connection;
+    struct worker *worker;
+    const struct message *message;
+    bool wants_continue;
+    /* stream.c */
+    struct response *response; /* NULL: nothing is streamed */
+    struct buf chunk;          /* what was not sent yet: head, or a chunk with its size line */
+    size_t data_at;            /* where the chunk's data begins; 0 = no chunk is open */
+    size_t sent;
+};
+/* Is the connection to be used again after this answer? civetweb is told. */
+bool connection_keeps(struct exchange_io *io, const struct response *response);
+
+/* stream.c: an answer in chunks. */
+extern const struct message_stream stream_in_chunks;
+/* After the request: a cut answer ends the connection. */
+void stream_close(struct exchange_io *io);
+
 /* An info callback of OpenSSL's: the first sight of a TLS connection is its handshake. */
 void connection_handshake(const SSL *ssl, int where, int result);
 /* Callbacks of civetweb's. */

@@ -2,6 +2,7 @@
 
 #include "api/server/idempotency.h"
 #include "api/server/problem.h"
+#include "api/server/reconcile.h"
 #include "appliance/base/log.h"
 
 /* A burst waits this long for its bulkhead before it is sent away. */
@@ -155,7 +156,7 @@ static struct fault run(struct exchange *x, bool *ret_ran)
         op_note_log(x->op, "the handler of %s answered nothing", x->request.route->name);
         return FAULT(INTERNAL);
     }
-    return OK;
+    return x->response->streams ? x->message->stream->end(x->message->arg) : OK;
 }
 
 /* What a retry with the same key may run again: the same command id makes it the same command. */
@@ -214,7 +215,11 @@ static struct fault serve(struct exchange *x)
         return run_once(x);
     }
     bool ran = false;
-    return run(x, &ran);
+    TRY(run(x, &ran));
+    if (x->request.route->method != ROUTE_GET && (x->request.route->flags & ROUTE_EFFECT_FREE) == 0) {
+        reconcile_answered(x->op, x->core->services, x->request.route);
+    }
+    return OK;
 }
 
 static void log_failure(const struct op *op, struct fault fault)
@@ -223,6 +228,14 @@ static void log_failure(const struct op *op, struct fault fault)
     if (row->http >= 500 && fault.code != FAULT_SATURATED && fault.code != FAULT_CANCELLED) {
         log_fault(row->retry == FAULT_RETRY_LATER ? LOG_LEVEL_WARN : LOG_LEVEL_ERROR, "request_failed", op, fault);
     }
+}
+
+/* The head is with the client already: what is left to say is that the answer is not whole, by cutting it. */
+static void cut_off(const struct op *op, struct fault fault, struct response *response)
+{
+    response->close = true;
+    response->fault = fault.code;
+    log_fault(fault.code == FAULT_IO ? LOG_LEVEL_INFO : LOG_LEVEL_WARN, "answer_cut_off", op, fault);
 }
 
 void dispatch(struct core *core, struct op *op, struct message *message, struct response *response,
@@ -239,7 +252,9 @@ void dispatch(struct core *core, struct op *op, struct message *message, struct 
                                   .private_ = &x.inside };
     struct fault fault = serve(&x);
     leave(&x);
-    if (FAULTED(fault)) {
+    if (FAULTED(fault) && response->sent) {
+        cut_off(op, fault, response);
+    } else if (FAULTED(fault)) {
         log_failure(op, fault);
         problem_fill(op, fault, response);
     }

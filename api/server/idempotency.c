@@ -1,5 +1,6 @@
 #include "api/server/idempotency.h"
 
+#include "api/server/reconcile.h"
 #include "appliance/base/log.h"
 #include "appliance/base/secret.h"
 
@@ -39,8 +40,8 @@ static const struct sql TAKE_OVER = {
 static const struct sql RECORD = {
     "idempotency_record",
     "UPDATE svc.idempotency_keys SET state = 'done', status = $3, content_type = $4, headers = $5, body = $6, "
-    "done_us = " NOW_US MINE " AND state IN ('in_progress', 'done')",
-    6,
+    "recorded = $7, event_seq = $8, trace_id = $9, done_us = " NOW_US MINE " AND state IN ('in_progress', 'done')",
+    9,
 };
 static const struct sql WALL = {
     "idempotency_wall",
@@ -231,9 +232,15 @@ struct fault idempotency_record(struct op *op, struct store *store, const struct
     }
     if (!FAULTED(fault)) {
         struct span body = response->body.len > 0 ? response->body : span_of("", 0);
-        struct sql_arg args[] = { SQL_TEXT(claim->key),      SQL_TEXT(claim->token.text),
-                                  SQL_INT(response->status), SQL_TEXT(response->content_type),
-                                  SQL_TEXT(headers_text),    secret ? SQL_NONE : SQL_BYTES(body) };
+        struct sql_arg args[] = { SQL_TEXT(claim->key),
+                                  SQL_TEXT(claim->token.text),
+                                  SQL_INT(response->status),
+                                  SQL_TEXT(response->content_type),
+                                  SQL_TEXT(headers_text),
+                                  secret ? SQL_NONE : SQL_BYTES(body),
+                                  SQL_TEXT(reconcile_word(op->recorded)),
+                                  SQL_INT((int64_t)op->recorded_seq),
+                                  SQL_TEXT(op->trace_id) };
         fault = settle(op, store, &RECORD, args, COUNT_OF(args), &kept);
     }
     return FAULTED(fault) || kept != 1 ? wall(op, store, claim) : OK;

@@ -5,8 +5,9 @@
  *   claim    another digest: IDEMPOTENCY_KEY_REUSED, whatever the state (a stranger learns nothing about progress);
  *            done: the kept answer; in progress: IDEMPOTENCY_IN_PROGRESS; walled: IDEMPOTENCY_INDETERMINATE;
  *            in progress for more than ten minutes: its process is gone, the claim is taken over by compare-and-set.
- *   record   keeps status, headers and body. When that fails although the command ran, the key is walled.
- *   release  forgets the claim: the same key may run again, under the same command id.
+ *   record   keeps status, headers and body, and what the log has of the command (op->recorded). When that fails
+ * although the command ran, the key is walled. release  forgets the claim: the same key may run again, under the same
+ * command id.
  *
  * Rows are kept for ever: an answer must stay the same bytes for ever. One row is about the size of its answer.
  */

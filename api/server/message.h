@@ -18,6 +18,16 @@ struct http_header {
 /* A cap on requests being handled by one listener, so that some of its threads stay free for probes and refusals. */
 struct admission;
 
+/* Where an answer goes that is sent while it is made (request.h, response_stream_*). What is given is kept until a
+ * chunk is full, so a short answer leaves as a whole; every function may send. IO when the peer went away or takes
+ * nothing. */
+struct response;
+struct message_stream {
+    struct fault (*begin)(void *arg, struct response *response);
+    struct fault (*put)(void *arg, struct span bytes);
+    struct fault (*end)(void *arg);
+};
+
 struct message {
     const char *method;
     const char *path;  /* undecoded, without the query */
@@ -30,6 +40,7 @@ struct message {
     struct admission *admission; /* NULL: no cap */
     /* Reads exactly `len` bytes of the body; called at most once. IO when the peer went away. */
     struct fault (*read_body)(void *arg, uint8_t *at, size_t len);
+    const struct message_stream *stream; /* NULL: answers cannot be streamed */
     void *arg;
 
     size_t content_length; /* set by message_check */

@@ -11,7 +11,7 @@
 #define DB_BUDGET_MS    1000
 #define CHECK_BUDGET_MS 500
 #define STATE_MAX       65536
-#define DEGRADED_MAX    8
+#define DEGRADED_MAX    32
 
 enum { SIGNER_UP, SIGNER_RESTARTS, REPLICAS_DESIRED, REPLICAS_ACTUAL, LAG, POOL, SHED };
 const struct metric probe_metrics[] = {

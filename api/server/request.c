@@ -75,6 +75,39 @@ struct fault response_json(struct request *request, int status, const struct buf
     return response_bytes(request, status, "application/json", buf_span(json));
 }
 
+static bool head_only(const struct request *request)
+{
+    return strcmp(request->private_->message->method, "HEAD") == 0;
+}
+
+struct fault response_stream_begin(struct request *request, int status, const char *content_type)
+{
+    const struct message *message = request->private_->message;
+    BUG_IF(request->response->streams || (request->route->flags & ROUTE_MUTATION) != 0);
+    REQUIRE(message->stream != NULL, UNSUPPORTED);
+    if (message->http_1_0) {
+        return op_fail(request->op, FAULT(BAD_ARGUMENT), "this answer is streamed: ask with HTTP/1.1");
+    }
+    TRY(response_bytes(request, status, content_type, (struct span){ 0 }));
+    request->response->streams = true;
+    return message->stream->begin(message->arg, request->response);
+}
+
+bool response_stream_wanted(const struct request *request)
+{
+    return !head_only(request);
+}
+
+struct fault response_stream_write(struct request *request, struct span bytes)
+{
+    const struct message *message = request->private_->message;
+    BUG_IF(!request->response->streams || request->op->tx_open != 0);
+    if (op_expired(request->op)) {
+        return op_fail(request->op, FAULT(DEADLINE), "the answer took too long");
+    }
+    return head_only(request) ? OK : message->stream->put(message->arg, bytes);
+}
+
 struct fault response_header(struct request *request, const char *name, const char *value)
 {
     return response_add(request->op, request->response, name, value);

@@ -36,6 +36,26 @@ void request_bulkhead(const struct request *request, enum route_bulkhead bulkhea
 /* The whole answer at once; status 0 = the route's success status. Content type application/json. */
 struct fault response_json(struct request *request, int status, const struct buf *json);
 struct fault response_bytes(struct request *request, int status, const char *content_type, struct span bytes);
+/*
+ * An answer that is sent while it is made, in constant memory (RFC 9112 7.1, chunked): for what may be larger than
+ * memory should be. Extra headers first, then begin, then as many writes as it takes; returning OK ends the answer.
+ *
+ *     TRY(response_stream_begin(request, 0, "text/csv"));
+ *     while (...) { TRY(response_stream_write(request, bytes)); }
+ *     return OK;
+ *
+ * A fault becomes a problem body only as long as nothing has left (the first chunk, RESPONSE_CHUNK bytes, is not full).
+ * After that the connection is cut without the last chunk, so that no client takes the answer for a whole one, and the
+ * fault is logged. Not for mutations. A HEAD request is answered with the head: response_stream_wanted says that no
+ * body is, and writes go nowhere. BAD_ARGUMENT  an HTTP/1.0 client: it could not tell a cut answer from a whole one
+ *   DEADLINE      the operation's has passed      IO  the client went away, or takes nothing
+ */
+#define RESPONSE_CHUNK ((size_t)64 << 10)
+struct fault response_stream_begin(struct request *request, int status, const char *content_type);
+bool response_stream_wanted(const struct request *request);
+/* BUG_IF(tx_open): a slow client must hold no transaction. */
+struct fault response_stream_write(struct request *request, struct span bytes);
+
 /* An extra header; name is constant, value checked for control characters. */
 struct fault response_header(struct request *request, const char *name, const char *value);
 

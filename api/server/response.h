@@ -1,4 +1,4 @@
-/* The answer to one request, complete in op's arena before a byte of it is sent. */
+/* The answer to one request: complete in op's arena before a byte of it is sent, unless it is streamed. */
 #ifndef API_SERVER_RESPONSE_H
 #define API_SERVER_RESPONSE_H
 
@@ -16,6 +16,8 @@ struct response {
     size_t header_count;
     enum fault_code fault; /* of a problem body; FAULT_NONE otherwise */
     bool close;            /* the connection must not be used again */
+    bool streams;          /* status and headers are given; the body goes through response_stream_write */
+    bool sent;             /* bytes of a streamed answer have left: it can be ended or cut, not replaced */
 };
 
 /* Forgets what was answered so far. */

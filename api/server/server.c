@@ -126,8 +126,10 @@ static struct fault open_all(struct server *server, const struct server_config *
 {
     const struct config *settings = config->services->config;
     TRY(make_core(&server->core, config, why));
-    TRY(open_tls(server, why));
-    TRY(open_plain(server, LISTENER_PLAIN, settings->http_plain_listen, why));
+    if (!config->probes_only) {
+        TRY(open_tls(server, why));
+        TRY(open_plain(server, LISTENER_PLAIN, settings->http_plain_listen, why));
+    }
     TRY(open_plain(server, LISTENER_PROBE, settings->http_probe_listen, why));
     REQUIRE(pthread_create(&server->janitor, NULL, janitor, server) == 0, NO_MEMORY);
     server->janitor_runs = true;

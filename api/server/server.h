@@ -26,6 +26,7 @@ struct server_config {
     struct services *services; /* borrowed for the server's life, as are the features */
     const struct feature *const *features;
     size_t feature_count;
+    bool probes_only; /* only http.probe_listen is opened: what does not serve tells why */
 };
 
 struct server;

@@ -4,6 +4,7 @@
 #include "api/server/exchange.h"
 #include "api/server/openapi.h"
 #include "api/server/probes.h"
+#include "api/server/reconcile.h"
 #include "api/server/signer_metrics.h"
 #include "api/server/workers.h"
 
@@ -90,19 +91,32 @@ static struct fault start(struct op *op, struct services *services)
     TRY(metrics_register(services->metrics, &http_request_duration_seconds, 1));
     TRY(metrics_register(services->metrics, &worker_failures_total, 1));
     TRY(metrics_register(services->metrics, &outbox_timeouts, 1));
+    TRY(metrics_register(services->metrics, reconcile_metrics, reconcile_metric_count));
     TRY(metrics_register(services->metrics, signer_metrics, signer_metric_count));
     return metrics_register(services->metrics, probe_metrics, probe_metric_count);
 }
 
 static const struct worker_row workers[] = {
     { "signer-health", 5000, false, signer_metrics_sample },
+    { "audit-reconciliation", 5000, true, reconcile_run },
+};
+static const struct readiness_row readiness[] = {
+    { .name = "audit_reconciliation", .check = reconcile_check, .degrades = true },
+};
+
+static const struct event_row events[] = {
+    { "audit.log.repaired", 1, NULL, "The operator had a lost tail of the event log appended again from the copies." },
 };
 
 const struct feature server_feature = {
     .name = "server",
     .routes = routes,
     .route_count = COUNT_OF(routes),
+    .events = events,
+    .event_count = COUNT_OF(events),
     .workers = workers,
     .worker_count = COUNT_OF(workers),
+    .readiness = readiness,
+    .readiness_count = COUNT_OF(readiness),
     .start = start,
 };

@@ -33,11 +33,13 @@ static struct fault put_fixed(const struct op *op, const struct wire_answer *ans
     traceparent_print(op, traceparent);
     TRY(buf_printf(out, "HTTP/1.1 %d %s\r\n", response->status, answer->reason));
     TRY(put_date(out));
-    if (response->content_type != NULL && response->body.len > 0) {
+    if (response->content_type != NULL && (answer->chunked || response->body.len > 0)) {
         TRY(buf_printf(out, "Content-Type: %s\r\n", response->content_type));
     }
-    TRY(buf_printf(out, "Content-Length: %zu\r\nConnection: %s\r\ntraceparent: %s\r\n", response->body.len,
-                   answer->keep_alive ? "keep-alive" : "close", traceparent));
+    TRY(answer->chunked ? buf_text(out, "Transfer-Encoding: chunked\r\n")
+                        : buf_printf(out, "Content-Length: %zu\r\n", response->body.len));
+    TRY(buf_printf(out, "Connection: %s\r\ntraceparent: %s\r\n", answer->keep_alive ? "keep-alive" : "close",
+                   traceparent));
     TRY(buf_text(out, says_what_may_be_kept(response) ? "" : "Cache-Control: no-store\r\n"));
     TRY(buf_text(out, "X-Content-Type-Options: nosniff\r\n"));
     return answer->tls ? buf_text(out, "Strict-Transport-Security: max-age=31536000\r\n") : OK;
@@ -51,7 +53,7 @@ struct fault wire_print(const struct op *op, const struct wire_answer *answer, s
         TRY(buf_printf(out, "%s: %s\r\n", response->headers[i].name, response->headers[i].value));
     }
     TRY(buf_text(out, "\r\n"));
-    *ret_rest = answer->head_only ? (struct span){ 0 } : response->body;
+    *ret_rest = answer->head_only || answer->chunked ? (struct span){ 0 } : response->body;
     if (ret_rest->len > 0 && ret_rest->len <= WIRE_JOIN_MAX) {
         TRY(buf_put(out, *ret_rest));
         *ret_rest = (struct span){ 0 };

@@ -11,6 +11,7 @@ struct wire_answer {
     const struct response *response;
     const char *reason; /* phrase of the status */
     bool head_only;     /* the request was HEAD */
+    bool chunked;       /* the body follows in chunks; response->body is not looked at */
     bool keep_alive;
     bool tls;
 };

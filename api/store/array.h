@@ -7,11 +7,12 @@
 
 #include "api/store/store.h"
 
-enum sql_array_kind { SQL_ARRAY_INT, SQL_ARRAY_TEXT, SQL_ARRAY_BYTES }; /* bigint[], text[], bytea[] */
+enum sql_array_kind { SQL_ARRAY_INT, SQL_ARRAY_TEXT, SQL_ARRAY_BYTES, SQL_ARRAY_BOOL }; /* bigint[], text[] ... */
 
 struct sql_array {
     enum sql_array_kind kind;
     uint32_t count;
+    bool nulls;
     struct buf encoded;
 };
 #define SQL_ARRAY_MAX      ((size_t)16 << 20)
@@ -20,6 +21,8 @@ struct sql_array {
 void sql_array_clear(struct sql_array *array); /* empty, and keeps its room */
 void sql_array_free(struct sql_array *array);  /* the form that CLEANUP wants */
 struct fault sql_array_int(struct sql_array *array, int64_t value);
+struct fault sql_array_bool(struct sql_array *array, bool value);
+struct fault sql_array_null(struct sql_array *array); /* of any kind */
 /* TEXT: without a NUL inside (BAD_ARGUMENT); BYTES: any. */
 struct fault sql_array_put(struct sql_array *array, struct span value);
 /* Borrows from the array until it is changed. */

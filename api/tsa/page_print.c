@@ -144,7 +144,7 @@ static struct fault put_uses(const struct page_facts *facts, struct buf *out)
     if (facts->plain_url == NULL) {
         TRY(buf_text(out, "<p>Some versions of signtool take no https address; there is no other one here.</p>\n"));
     }
-    TRY(put_use("osslsigncode", "osslsigncode sign -certs chain.pem -key key.pem -h sha256 \\\n  -ts ", plain,
+    TRY(put_use("osslsigncode", "osslsigncode sign -certs codesign.pem -key codesign.key -h sha256 \\\n  -ts ", plain,
                 " -in program.exe -out signed.exe", out));
     TRY(put_use("jarsigner", "jarsigner -keystore keys.p12 -tsa ", plain, " archive.jar ALIAS", out));
     TRY(put_use("cosign", "cosign sign-blob --key cosign.key --rfc3161-timestamp FILE.ts \\\n  --timestamp-server-url ",

@@ -54,6 +54,13 @@ static void check_log(struct load *load, const struct config *config)
     }
 }
 
+static void check_audit(struct load *load, const struct config *config)
+{
+    if (strcmp(config->audit_algorithm, "ES256") != 0 && strcmp(config->audit_algorithm, "PS256") != 0) {
+        config_refuse_key(load, "audit.signature_algorithm", "'%.40s' must be ES256 or PS256", config->audit_algorithm);
+    }
+}
+
 static void check_http(struct load *load, const struct config *config)
 {
     check_listen(load, "http.listen", config->http_listen);
@@ -217,12 +224,14 @@ void config_check(struct load *load)
     const struct config *config = &load->loaded->config;
     check_paths(load, config);
     check_log(load, config);
+    check_audit(load, config);
     check_http(load, config);
     check_codesign(load, config);
     check_signer(load, config);
     check_tenant(load, "bootstrap.tenant", config->first_tenant);
     check_tenant(load, "protocols.tsa.tenant_id", config->tsa_tenant);
     check_file(load, "protocols.tsa.tenants_file", config->tsa_tenants_file);
+    check_file(load, "audit.archive_dir", config->audit_archive_dir);
     if (config->nats_allow_unsynced && config->nats_replicas < 3) {
         config_refuse_key(load, "nats.allow_unsynced",
                           "needs nats.replicas of 3 or more, so that another server has what one lost");

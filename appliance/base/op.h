@@ -36,6 +36,15 @@ struct fault_note {
     int retry_after_s; /* 0 = the default of the retry class */
 };
 
+/* What the event log has of this operation. A mutation that is answered with success has an event, or its handler has
+ * said why there is none: "no event" is never an accident (api/server/reconcile.h). */
+enum op_recorded {
+    OP_RECORDED_NOTHING,
+    OP_RECORDED_EVENT,   /* events_append */
+    OP_RECORDED_EARLIER, /* op_was_recorded: an earlier run of the same command appended it */
+    OP_CHANGED_NOTHING,  /* op_changed_nothing: what was asked for was so already */
+};
+
 struct op {
     struct tenant_id tenant;
     struct principal principal;
@@ -46,7 +55,24 @@ struct op {
     struct fault_note note;
     unsigned tx_open;       /* transactions open on this operation: outside calls meanwhile are a bug */
     struct uuid command_id; /* deterministic for a mutation (from tenant, idempotency key, route); "" otherwise */
+    enum op_recorded recorded;
+    uint64_t recorded_seq; /* stream sequence of the last message that was appended for it; 0 = none */
 };
+
+/* events_append calls it; so does whoever had another thread append for this operation. */
+static inline void op_record(struct op *op, uint64_t stream_seq)
+{
+    op->recorded = OP_RECORDED_EVENT;
+    op->recorded_seq = stream_seq;
+}
+static inline void op_was_recorded(struct op *op)
+{
+    op->recorded = OP_RECORDED_EARLIER;
+}
+static inline void op_changed_nothing(struct op *op)
+{
+    op->recorded = op->recorded == OP_RECORDED_NOTHING ? OP_CHANGED_NOTHING : op->recorded;
+}
 
 /* A system operation (worker, start-up): no principal but `subject`, a new trace, deadline `timeout_ms` from now. */
 struct fault op_new(const char *subject, struct tenant_id tenant, int timeout_ms, struct op **ret_op);

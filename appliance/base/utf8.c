@@ -27,11 +27,18 @@ struct fault utf8_next(struct reader *reader, uint32_t *ret_point)
 struct fault utf8_check(struct span text)
 {
     struct reader reader = { text };
-    while (reader.rest.len > 0) {
+    for (;;) {
+        size_t plain = 0; /* almost all of it */
+        while (plain < reader.rest.len && reader.rest.at[plain] < 0x80) {
+            plain++;
+        }
+        reader.rest = span_of(reader.rest.at + plain, reader.rest.len - plain);
+        if (reader.rest.len == 0) {
+            return OK;
+        }
         uint32_t point = 0;
         TRY(utf8_next(&reader, &point));
     }
-    return OK;
 }
 
 void utf8_repair(char *text)

@@ -21,14 +21,37 @@ static inline void easy_freep(CURL **easy)
 {
     easy_free(TAKE(*easy));
 }
+/* A line may hold a credential. */
 static inline void list_freep(struct curl_slist **list)
 {
+    for (struct curl_slist *line = *list; line != NULL; line = line->next) {
+        secret_wipe(line->data, strlen(line->data));
+    }
     curl_slist_free_all(TAKE(*list));
+}
+
+struct body {
+    CURL *easy;
+    const struct http_sink *sink;
+    struct buf *out;
+    struct fault fault; /* the sink's */
+};
+
+static bool is_fine(CURL *easy)
+{
+    long status = 0;
+    return curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status) == CURLE_OK && status >= 200 && status < 300;
 }
 
 static size_t take_body(char *at, size_t size, size_t count, void *arg)
 {
-    return FAULTED(buf_put(arg, span_of(at, size * count))) ? 0 : size * count;
+    struct body *body = arg;
+    struct span bytes = span_of(at, size * count);
+    if (body->sink != NULL && is_fine(body->easy)) {
+        body->fault = body->sink->put(body->sink->arg, bytes);
+        return FAULTED(body->fault) ? 0 : bytes.len;
+    }
+    return FAULTED(buf_put(body->out, bytes)) ? 0 : bytes.len;
 }
 
 static void take_value(const char *line, size_t len, const char *name, char *out, size_t out_size)
@@ -77,6 +100,7 @@ static bool add_header(struct curl_slist **list, const char *name, const char *v
         return false;
     }
     struct curl_slist *grown = curl_slist_append(*list, line);
+    secret_wipe(line, sizeof(line));
     if (grown == NULL) {
         return false;
     }
@@ -84,12 +108,38 @@ static bool add_header(struct curl_slist **list, const char *name, const char *v
     return true;
 }
 
+/* Authorization of another scheme than Bearer, which libcurl has no option for. */
+static bool add_token(const struct http_request *request, struct curl_slist **list)
+{
+    char value[HEADER_MAX];
+    if (request->token == NULL || request->token_scheme == NULL) {
+        return true;
+    }
+    struct span token = secret_span(request->token);
+    int len = snprintf(value, sizeof(value), "%s %.*s", request->token_scheme, (int)token.len, (const char *)token.at);
+    bool fine = len > 0 && (size_t)len < sizeof(value) && add_header(list, "Authorization", value);
+    secret_wipe(value, sizeof(value));
+    return fine;
+}
+
+static bool add_further(const struct http_request *request, struct curl_slist **list)
+{
+    for (size_t i = 0; request->headers != NULL && request->headers[i] != NULL; i++) {
+        struct curl_slist *grown = curl_slist_append(*list, request->headers[i]);
+        if (grown == NULL) {
+            return false;
+        }
+        *list = grown;
+    }
+    return add_token(request, list);
+}
+
 static bool add_headers(const struct http_request *request, struct curl_slist **list)
 {
     return (request->content_type == NULL || add_header(list, "Content-Type", request->content_type)) &&
            (request->accept == NULL || add_header(list, "Accept", request->accept)) &&
            (request->idempotency_key == NULL || add_header(list, "Idempotency-Key", request->idempotency_key)) &&
-           add_header(list, "Expect", "");
+           add_header(list, "Expect", "") && add_further(request, list);
 }
 
 static bool set_body(CURL *easy, const struct http_request *request)
@@ -111,6 +161,11 @@ static bool set_trust(CURL *easy, const struct http_request *request)
         curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2) == CURLE_OK &&
         curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 1L) == CURLE_OK &&
         curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 2L) == CURLE_OK;
+    if (fine && request->ca_pem.len > 0) { /* these and no others */
+        struct curl_blob blob = { (void *)(uintptr_t)request->ca_pem.at, request->ca_pem.len, CURL_BLOB_COPY };
+        return curl_easy_setopt(easy, CURLOPT_CAINFO_BLOB, &blob) == CURLE_OK &&
+               curl_easy_setopt(easy, CURLOPT_CAPATH, NULL) == CURLE_OK;
+    }
     if (fine && request->ca_file != NULL) { /* this one and no other */
         fine = curl_easy_setopt(easy, CURLOPT_CAINFO, request->ca_file) == CURLE_OK &&
                curl_easy_setopt(easy, CURLOPT_CAPATH, NULL) == CURLE_OK;
@@ -121,7 +176,7 @@ static bool set_trust(CURL *easy, const struct http_request *request)
 static bool set_token(CURL *easy, const struct http_request *request)
 {
     char token[SECRET_MAX + 1];
-    if (request->token == NULL) {
+    if (request->token == NULL || request->token_scheme != NULL) {
         return true;
     }
     struct span bytes = secret_span(request->token);
@@ -154,8 +209,18 @@ static int close_on_exec(void *arg, curl_socket_t fd, curlsocktype purpose)
     return fcntl(fd, F_SETFD, FD_CLOEXEC) == 0 ? CURL_SOCKOPT_OK : CURL_SOCKOPT_ERROR;
 }
 
+static bool set_time(CURL *easy, const struct http_request *request)
+{
+    if (request->stall_ns <= 0) {
+        return curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)(request->timeout_ns / NS_PER_MS)) == CURLE_OK;
+    }
+    long seconds = (long)((request->stall_ns + NS_PER_S - 1) / NS_PER_S);
+    return curl_easy_setopt(easy, CURLOPT_LOW_SPEED_LIMIT, 1L) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_LOW_SPEED_TIME, seconds) == CURLE_OK;
+}
+
 static bool set_up(CURL *easy, const struct http_request *request, struct curl_slist *list, struct headers *headers,
-                   struct http_answer *answer)
+                   struct body *body)
 {
     return set_trust(easy, request) && set_token(easy, request) && set_body(easy, request) &&
            set_stopping(easy, request) && curl_easy_setopt(easy, CURLOPT_URL, request->url) == CURLE_OK &&
@@ -164,13 +229,12 @@ static bool set_up(CURL *easy, const struct http_request *request, struct curl_s
            curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_SOCKOPTFUNCTION, close_on_exec) == CURLE_OK &&
-           curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_LIMIT_MS) == CURLE_OK &&
-           curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)(request->timeout_ns / NS_PER_MS)) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_LIMIT_MS) == CURLE_OK && set_time(easy, request) &&
            curl_easy_setopt(easy, CURLOPT_USERAGENT,
                             request->user_agent != NULL ? request->user_agent : "svc/" SVC_VERSION) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_PROXY, "") == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, take_body) == CURLE_OK &&
-           curl_easy_setopt(easy, CURLOPT_WRITEDATA, &answer->body) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_WRITEDATA, body) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, take_header) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_HEADERDATA, headers) == CURLE_OK;
 }
@@ -257,14 +321,19 @@ struct fault http_send(const struct http_request *request, char *why, size_t why
     CLEANUP(easy_freep) CURL *easy = handle_take(request->keep);
     CLEANUP(list_freep) struct curl_slist *list = NULL;
     struct headers headers = { answer, request->want };
+    struct body body = { .easy = easy, .sink = request->sink, .out = &answer->body };
     answer->body.max = request->answer_max;
     if (easy == NULL || !add_headers(request, &list) ||
         curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, error) != CURLE_OK ||
-        !set_up(easy, request, list, &headers, answer)) {
+        !set_up(easy, request, list, &headers, &body)) {
         (void)snprintf(why, why_size, "the request cannot be prepared: an option or header is not acceptable");
         return FAULT(IO);
     }
     CURLcode code = perform(easy);
+    if (FAULTED(body.fault)) {
+        why[0] = '\0';
+        return body.fault;
+    }
     if (code != CURLE_OK) {
         (void)snprintf(why, why_size, "%s: %s%s%s", request->url, error[0] != '\0' ? error : curl_easy_strerror(code),
                        request->advise ? ": " : "", request->advise ? advice(code) : "");

@@ -12,6 +12,12 @@
 
 #include <stdatomic.h>
 
+/* Takes the body of a 2xx answer as it comes, whatever its size; its fault ends the exchange and is http_send's. */
+struct http_sink {
+    struct fault (*put)(void *arg, struct span bytes);
+    void *arg;
+};
+
 struct http_request {
     const char *method, *url;
     const char *content_type; /* NULL = no body */
@@ -19,12 +25,17 @@ struct http_request {
     const char *accept;          /* NULL = anything */
     const char *idempotency_key; /* NULL = none */
     const char *ca_file;         /* NULL = the machine's */
+    struct span ca_pem;          /* the same as text, instead of a file; empty = none */
     const struct secret *token;  /* NULL = none; only ever sent over TLS */
+    const char *token_scheme;    /* of the Authorization header, "Splunk"; NULL = Bearer */
+    const char *const *headers;  /* further ones, "Name: value", NULL-terminated; may be NULL */
     const char *user_agent;      /* NULL = "svc/<version>" */
     bool plain_too;              /* http:// is acceptable */
     bool advise;                 /* `why` also says what the user of svc-cli can do */
     bool keep;                   /* take a kept connection of this process, and keep it afterwards */
     int64_t timeout_ns;
+    int64_t stall_ns;             /* > 0: instead, given up when nothing comes for so long */
+    const struct http_sink *sink; /* NULL = into the answer's body, of answer_max bytes */
     size_t answer_max;
     const atomic_bool *stopping; /* once it is true the exchange is given up, within a second or so; may be NULL */
     const char *want;            /* one more header of the answer, "x-log-index:"; NULL = none */

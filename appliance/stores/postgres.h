@@ -24,6 +24,9 @@ struct fault postgres_init(struct op *op, const struct config *config);
 struct fault postgres_start(struct op *op, const struct config *config, pid_t *ret_pid);
 /* OK when a connection is accepted within op's deadline; STORE_UNAVAILABLE. External too. */
 struct fault postgres_check(struct op *op, const struct config *config);
+/* Writes every table anew without its deleted rows, statistics too, and lets go of the write-ahead log that held them.
+ * Nobody else may be connected. Embedded only. */
+struct fault postgres_scrub(struct op *op, const struct config *config);
 /* Roles and database, where missing; a role that could pass row-level security is put right. Embedded only. */
 struct fault postgres_provision(struct op *op, const struct config *config);
 

@@ -27,13 +27,15 @@
 #define BOOTSTRAP_TRIES    10
 #define PAUSE_MS           500
 #define WATCH_MS           60000
+#define REPAIR_WORDS_MAX   8
 
 /* What a start holds, in the order of taking. */
 struct session {
     struct appliance *appliance;
     struct children *children;
     int lock;
-    enum exit_code refused; /* what a program that ran to its end refused with */
+    enum exit_code refused;   /* what a program that ran to its end refused with */
+    const char *const *words; /* of a command of svc-api's */
 };
 
 void appliance_complain(const char *what, const struct op *op, struct fault fault)
@@ -103,12 +105,18 @@ static struct fault provision(struct op *op, struct session *session)
 }
 
 /* `svc-api <word>` as `user`. *ret_code is its exit code; what it had to say is on our stderr. */
-static struct fault run_api(struct op *op, struct session *session, const char *word, const char *user, int *ret_code)
+static struct fault run_words(struct op *op, struct session *session, const char *const *words, const char *user,
+                              int *ret_code)
 {
-    const char *const words[] = { word, NULL };
     const char *const *argv = NULL;
     TRY(unit_argv(op, session->appliance, "svc-api", words, &argv));
     return process_run(op, &(struct process_spec){ .argv = argv, .user = user }, (struct span){ 0 }, NULL, ret_code);
+}
+
+static struct fault run_api(struct op *op, struct session *session, const char *word, const char *user, int *ret_code)
+{
+    const char *const words[] = { word, NULL };
+    return run_words(op, session, words, user, ret_code);
 }
 
 static struct fault migrate(struct op *op, struct session *session)
@@ -133,11 +141,37 @@ static struct fault migrate(struct op *op, struct session *session)
 static struct fault rebuild(struct op *op, struct session *session)
 {
     int code = 0;
+    TRY(run_api(op, session, "check-log", USER_API, &code));
+    if (code != EXIT_FINE) {
+        return op_fail(op, FAULT(AUDIT_SOURCE_GAP), "nothing was emptied: svc-api check-log ended with code %d", code);
+    }
     TRY(run_api(op, session, "empty", POSTGRES_USER, &code));
     if (code == EXIT_FINE) {
         TRY(run_api(op, session, "rebuild", USER_API, &code));
     }
     return code == EXIT_FINE ? OK : op_fail(op, FAULT(PROJECTION_FAILED), "svc-api ended with code %d", code);
+}
+
+static struct fault repair_log(struct op *op, struct session *session)
+{
+    int code = 0;
+    TRY(run_words(op, session, session->words, USER_API, &code));
+    if (code == EXIT_REFUSED) {
+        session->refused = EXIT_REFUSED;
+        return FAULT(CANCELLED); /* its own line says why */
+    }
+    return code == EXIT_FINE ? OK : op_fail(op, FAULT(LOG_REPAIR), "svc-api ended with code %d", code);
+}
+
+static struct fault restore(struct op *op, struct session *session)
+{
+    int code = 0;
+    TRY(run_words(op, session, session->words, USER_API, &code));
+    if (code == EXIT_REFUSED) {
+        session->refused = EXIT_REFUSED;
+        return FAULT(CANCELLED); /* its own line says why */
+    }
+    return code == EXIT_FINE ? OK : op_fail(op, FAULT(LOG_BACKUP), "svc-api ended with code %d", code);
 }
 
 static struct fault bootstrap(struct op *op, struct session *session)
@@ -269,15 +303,80 @@ static struct fault rebuild_all(struct session *session)
     return step(session, "rebuilding", REBUILD_LIMIT_MS, rebuild);
 }
 
-enum exit_code appliance_rebuild(const struct appliance *appliance)
+static struct fault repair_log_all(struct session *session)
 {
-    struct appliance running = *appliance;
-    struct session session = { .appliance = &running };
-    enum exit_code opened = session_open(&session);
+    TRY(step(session, "preparing", PREPARE_LIMIT_MS, prepare_stores));
+    TRY(start_stores(session));
+    return step(session, "repairing the event log", REBUILD_LIMIT_MS, repair_log);
+}
+
+static struct fault restore_all(struct session *session)
+{
+    TRY(step(session, "preparing", PREPARE_LIMIT_MS, prepare_stores));
+    TRY(start_stores(session));
+    TRY(step(session, "migrating the database", MIGRATE_LIMIT_MS, migrate));
+    return step(session, "restoring", REBUILD_LIMIT_MS, restore);
+}
+
+static struct fault scrub(struct op *op, struct session *session)
+{
+    return postgres_scrub(op, session->appliance->config);
+}
+
+static struct fault scrub_all(struct session *session)
+{
+    const struct config *config = session->appliance->config;
+    TRY(step(session, "preparing", PREPARE_LIMIT_MS, prepare_stores));
+    TRY(bring_up(session, unit_postgres(config)));
+    return step(session, "scrubbing", REBUILD_LIMIT_MS, scrub);
+}
+
+/* Between the stores' start and their stop. */
+static enum exit_code run_between(struct session *session, struct fault (*run)(struct session *session))
+{
+    enum exit_code opened = session_open(session);
     if (opened != EXIT_FINE) {
         return opened;
     }
-    struct fault ended = rebuild_all(&session);
-    enum exit_code code = session_close(&session, ended);
-    return code == EXIT_FINE && FAULTED(ended) ? EXIT_FAILED : code; /* interrupted is not rebuilt */
+    struct fault ended = run(session);
+    enum exit_code code = session_close(session, ended);
+    return code == EXIT_FINE && FAULTED(ended) ? EXIT_FAILED : code; /* interrupted is not done */
+}
+
+enum exit_code appliance_rebuild(const struct appliance *appliance)
+{
+    struct appliance running = *appliance;
+    return run_between(&(struct session){ .appliance = &running }, rebuild_all);
+}
+
+enum exit_code appliance_repair_log(const struct appliance *appliance, int count, char *const *args)
+{
+    const char *words[REPAIR_WORDS_MAX + 1] = { 0 };
+    struct appliance running = *appliance;
+    if (count > REPAIR_WORDS_MAX) {
+        (void)fprintf(stderr, "svc-appliance: too many arguments\n");
+        return EXIT_REFUSED;
+    }
+    for (int i = 0; i < count; i++) {
+        words[i] = args[i];
+    }
+    return run_between(&(struct session){ .appliance = &running, .words = words }, repair_log_all);
+}
+
+enum exit_code appliance_restore(const struct appliance *appliance, const char *file)
+{
+    const char *const words[] = { "restore", file, NULL };
+    struct appliance running = *appliance;
+    return run_between(&(struct session){ .appliance = &running, .words = words }, restore_all);
+}
+
+enum exit_code appliance_scrub(const struct appliance *appliance)
+{
+    struct appliance running = *appliance;
+    if (!postgres_embedded(appliance->config)) {
+        (void)fprintf(stderr, "svc-appliance: postgres.url names a database of its own keepers: see "
+                              "docs/privacy-erasure.md for what they have to do\n");
+        return EXIT_REFUSED;
+    }
+    return run_between(&(struct session){ .appliance = &running }, scrub_all);
 }

@@ -24,6 +24,13 @@ enum exit_code appliance_run(const struct appliance *appliance);
 /* Starts the embedded stores, empties the read model and replays the event log (svc-api rebuild), stops them. Refused
  * while the appliance runs. */
 enum exit_code appliance_rebuild(const struct appliance *appliance);
+/* Starts the embedded stores and runs `svc-api <args>`, args[0] being "repair-log", between them. */
+enum exit_code appliance_repair_log(const struct appliance *appliance, int count, char *const *args);
+/* Starts the embedded stores and fills the empty event log from a backup (svc-api restore), stops them. */
+enum exit_code appliance_restore(const struct appliance *appliance, const char *file);
+/* Starts the embedded database alone, has it write its files anew without what is deleted, stops it. Refused while the
+ * appliance runs, and for a database of somebody else's. */
+enum exit_code appliance_scrub(const struct appliance *appliance);
 /* Becomes `svc-api <args>` as its user, with our configuration. Returns on failure only. */
 enum exit_code appliance_api_command(const struct appliance *appliance, int count, char *const *args);
 /* `hsm doctor ...`: becomes `svc-signer --doctor ...` as its user (as we are when not root), with our configuration.

@@ -10,9 +10,11 @@
 #include "appliance/supervisor/signer_door.h"
 
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 
-#define ARGV_MAX 64
+#define ARGV_MAX             64
+#define FEED_CREDENTIALS_MAX 64
 
 struct fault unit_argv(struct op *op, const struct appliance *appliance, const char *program, const char *const *words,
                        const char *const **ret_argv)
@@ -114,12 +116,35 @@ static void tell_door(const struct appliance *appliance, enum unit_presence pres
     }
 }
 
+/* The variables that audit.feeds.allow names ("host=NAME+NAME"), as far as they are set: nothing else of ours. */
+static struct fault feed_credentials(struct op *op, const struct config *config, const char *const **ret_env)
+{
+    const char **env = NULL;
+    size_t count = 0;
+    TRY(arena_take(op->arena, FEED_CREDENTIALS_MAX + 1, sizeof(*env), &env));
+    for (size_t i = 0; i < config->feeds_allow.count; i++) {
+        const char *names = strchr(config->feeds_allow.at[i], '=');
+        while (names != NULL && names[0] != '\0') {
+            const char *name = NULL;
+            size_t len = strcspn(++names, "+");
+            TRY(arena_text(op->arena, span_of(names, len), &name));
+            names += len;
+            if (getenv(name) != NULL && count < FEED_CREDENTIALS_MAX) {
+                TRY(arena_printf(op->arena, &env[count++], "%s=%s", name, getenv(name)));
+            }
+        }
+    }
+    *ret_env = env;
+    return OK;
+}
+
 static struct fault start_api(struct op *op, const struct appliance *appliance, pid_t *ret_pid)
 {
     static const char *const words[] = { "serve", NULL };
-    const char *const *argv = NULL;
+    const char *const *argv = NULL, *const *env = NULL;
     TRY(unit_argv(op, appliance, "svc-api", words, &argv));
-    return process_spawn(op, &(struct process_spec){ .argv = argv, .user = USER_API }, ret_pid);
+    TRY(feed_credentials(op, appliance->config, &env));
+    return process_spawn(op, &(struct process_spec){ .argv = argv, .env = env, .user = USER_API }, ret_pid);
 }
 
 static struct fault probe_api(struct op *op, const struct appliance *appliance)

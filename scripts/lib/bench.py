@@ -10,6 +10,8 @@ import sys
 import time
 
 sys.path.insert(0, "tests/e2e")
+sys.path.insert(0, "scripts/lib")
+import bench_tsa  # noqa: E402
 import signing  # noqa: E402
 from appliance import BIN, Appliance, digest_of, make_key, run, until  # noqa: E402
 from peers import Rekor  # noqa: E402
@@ -100,38 +102,43 @@ def row(part, algorithm, clients, figures, base=None):
     print(f"{part:22} {algorithm:12} {clients:3} clients {figures['per_second']:10.1f}/s   "
           f"p50 {figures['p50_' + unit]:9.2f} {unit}  p95 {figures['p95_' + unit]:9.2f}  p99 {figures['p99_' + unit]:9.2f}"
           + (f"   {entry['ratio_to_raw']:.2f} of raw" if "ratio_to_raw" in entry else "")
+          + (f"   {entry['times_peer']:.2f} x timestamp-server" if "times_peer" in entry else "")
           + (f"   +{entry['added_p50_us']:.0f}/{entry['added_p99_us']:.0f} us" if "added_p50_us" in entry else "")
           + (f"   {figures['refused']} refused" if figures.get("refused") else "")
           + (f"   {figures['failed']} FAILED" if figures.get("failed") else ""), flush=True)
     return figures["per_second"]
 
 
+def token_of(appliance):
+    """The bare token of an appliance, for turns."""
+    return Turns("bench_token", "/usr/lib/softhsm/libsofthsm2.so", "svc", f"{appliance.dir}/data/signer/pin", user="svc-signer",
+                 env={"SOFTHSM2_CONF": f"{appliance.dir}/data/softhsm/softhsm2.conf"})
+
+
+def memory_row(tokens, sizes):
+    result["rows"].append({"part": "memory of /tsa", "tokens": tokens, **sizes})
+    print(f"memory of /tsa         {tokens:9} tokens   " + "  ".join(f"{k} {v / 1024:.1f} MiB" for k, v in sizes.items()), flush=True)
+
+
 print(f"{result['date']}  {result['machine']}  {result['cores']} cores  "
       f"openssl P-256 {result['openssl_p256_sign_per_s']} sign/s")
-a = Appliance("bench", log__level="warn").start()
+a = Appliance("bench", log__level="warn").start()  # of the parts that follow
 try:
     raw = {}
-    token = Turns("bench_token", "/usr/lib/softhsm/libsofthsm2.so", "svc", f"{a.dir}/data/signer/pin", user="svc-signer",
-                  env={"SOFTHSM2_CONF": f"{a.dir}/data/softhsm/softhsm2.conf"})
+    token = token_of(a)
     if want("signer"):
         signer = Turns("bench_signer", a.config, user="svc-api")
         for algorithm, scheme in (("ec-p256", "default"), ("ec-p384", "default"), ("rsa-3072", "default"), ("rsa-3072", "pss")):
             for clients in (1, 2, 4, 8, 32):
                 take_turns(token, signer, algorithm, scheme, clients)
         signer.end()
-    if want("codesign") or want("tsa"):
+    if want("codesign"):
         for algorithm in ("ec-p256", "rsa-3072"):
             for threads in (1, 2, 8):
                 raw[algorithm, threads] = row("raw C_Sign", algorithm, threads,
                                               token.ask(f"raw {algorithm} default {threads} {float(SECONDS) / 4}"))
     token.end()
     best = {alg: max([v for (x, _), v in raw.items() if x == alg], default=None) for alg in ("ec-p256", "rsa-3072")}
-    if want("tsa"):
-        tsq = f"{a.dir}/q.tsq"
-        run("openssl", "ts", "-query", "-data", a.config, "-sha256", "-cert", "-out", tsq)
-        for connections in (1, 16, 64):
-            figures = bench("bench_http", "tsa", f"http://127.0.0.1:{a.plain}/tsa", connections, SECONDS, tsq)[0]
-            row("/tsa", "ec-p256", connections, figures, best["ec-p256"])
     if want("codesign"):
         env = {"SVC_TOKEN": a.token("OPERATOR"), "SVC_CA_FILE": f"{a.dir}/data/ca.pem"}
         pace = max(0.25, float(SECONDS) / 4)
@@ -178,9 +185,17 @@ def publication(in_flight, count):
 
 
 try:
+    if want("tsa"):
+        for algorithm in ("ec-p256", "rsa-3072"):
+            bench_tsa.measure(algorithm, float(SECONDS), row, token_of)
+    if "tsa-memory" in what:
+        bench_tsa.memory(int(os.environ.get("SVC_BENCH_TOKENS", "1000000")), memory_row)
     if want("tlog"):
         for in_flight, count in ((1, 32), (16, 512), (64, 1536)):
             publication(in_flight, count)
+    if want("audit"):
+        import bench_audit
+        bench_audit.run(result)
 finally:
     with open(out_file, "w") as f:
         json.dump(result, f, indent=1)

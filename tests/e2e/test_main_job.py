@@ -124,7 +124,8 @@ class MainJob(unittest.TestCase):
             run("openssl", "ts", "-verify", "-data", f"{d}/sig", "-in", f"{d}/sig.tsr", "-CAfile", root)
             self.a.cli("audit", "export", "-o", f"{d}/audit.jws", token="AUDITOR")
             self.a.cli("audit", "verification-keys", "-o", f"{d}/keys.json", token="AUDITOR")
-            self.a.cli("audit", "verify", "--artifact", f"{d}/audit.jws", "--audit-jwks", f"{d}/keys.json")
+            pins = ("--audit-jwks", f"{d}/keys.json", "--tsa-root", root)
+            self.a.cli("audit", "verify", "--artifact", f"{d}/audit.jws", *pins)
             run("jose", "jws", "ver", "-i", f"{d}/audit.jws", "-k", f"{d}/keys.json", "-O-", "-c", check=False)
             # What was verified must fail once it is changed: the exit code tells, and the record is named.
             export = open(f"{d}/audit.jws").read()
@@ -135,8 +136,7 @@ class MainJob(unittest.TestCase):
             broken = base64.urlsafe_b64encode(bytes(raw)).rstrip(b"=").decode()
             with open(f"{d}/broken.jws", "w") as f:
                 f.write(f"{header}.{broken}.{signature}")
-            refused = self.a.cli("audit", "verify", "--artifact", f"{d}/broken.jws", "--audit-jwks", f"{d}/keys.json",
-                                 check=False)
+            refused = self.a.cli("audit", "verify", "--artifact", f"{d}/broken.jws", *pins, check=False)
             self.assertNotEqual(refused.returncode, 0)
             self.assertRegex(refused.stdout + refused.stderr, r"sequence \d+|record \d+")
             with open(artifact, "ab") as f:

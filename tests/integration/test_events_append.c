@@ -91,7 +91,7 @@ static void a_stream_that_can_lose_messages_is_refused(void **state)
     struct fixture *fixture = *state;
     delete_stream(fixture->log);
     make_soft_stream(fixture->log, 0);
-    assert_open_refused(&fixture->config, FAULT_LOG_UNSAFE, "deny delete");
+    assert_open_refused(&fixture->config, FAULT_LOG_UNSAFE, "deny purge");
     delete_stream(fixture->log);
     const char *subjects[] = { EVENTS_SUBJECTS };
     jsStreamConfig stream;

@@ -22,7 +22,7 @@ static bool is_snake_case(const char *text)
 static void every_row_is_fit_to_be_sent(void **state)
 {
     (void)state;
-    static const int statuses[] = { 400, 401, 403, 404, 405, 409, 411, 413, 415, 429, 500, 501, 502, 503 };
+    static const int statuses[] = { 400, 401, 403, 404, 405, 409, 410, 411, 413, 415, 429, 500, 501, 502, 503 };
     size_t count = 0;
     const struct fault_row *rows = fault_rows(&count);
     assert_int_equal(rows[0].code, FAULT_NONE);

@@ -51,7 +51,6 @@ static void a_stream_that_could_lose_a_message_is_refused(void **state)
     REFUSED(stream.MaxMsgsPerSubject = 1, "limit");
     REFUSED(stream.MaxMsgSize = 1000, "1 MiB");
     REFUSED(stream.Duplicates = NS_PER_S, "20 minutes");
-    REFUSED(stream.DenyDelete = false, "deny");
     REFUSED(stream.DenyPurge = false, "deny");
     REFUSED(stream.AllowRollup = true, "rollup");
     REFUSED(stream.NoAck = true, "acknowledge");
