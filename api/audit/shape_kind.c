@@ -59,7 +59,8 @@ const struct shape_kind *shape_kind_of(struct span type)
 const char *shape_activity_text(int activity)
 {
     static const char *const texts[] = { "Unknown", "Create", "Read", "Update", "Delete" };
-    return activity > 0 && (size_t)activity < COUNT_OF(texts) ? texts[activity] : "Other";
+    size_t at = activity > 0 ? (size_t)activity : COUNT_OF(texts);
+    return at < COUNT_OF(texts) ? texts[at] : "Other";
 }
 
 const char *shape_severity_text(int severity)
