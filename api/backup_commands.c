@@ -110,6 +110,7 @@ static struct fault sync_folder(struct op *op, const char *path)
 
 static struct fault target_keep(struct op *op, struct target *target)
 {
+    BUG_IF(target->fd < 0); /* it was opened */
     if (target->path == NULL) {
         return fsync(target->fd) == 0 || errno == EINVAL || errno == EROFS
                    ? OK
