@@ -140,10 +140,12 @@ static void print_problem(struct cli *cli, const struct http_answer *answer, str
     const char *code = view_member(cli->op, problem, "code");
     const char *title = view_member(cli->op, problem, "title");
     const char *detail = view_member(cli->op, problem, "detail");
+    const char *pointer = view_member(cli->op, problem, "pointer");
     const char *trace = view_member(cli->op, problem, "trace_id");
-    say("%s: %s%s%s%s%s%s", code != NULL ? code : "refused", title != NULL ? title : "the server refused",
-        detail != NULL ? ": " : "", detail != NULL ? detail : "", trace != NULL ? " (trace " : "",
-        trace != NULL ? trace : "", trace != NULL ? ")" : "");
+    bool where = pointer != NULL && pointer[0] == '/' && (detail == NULL || strstr(detail, pointer + 1) == NULL);
+    say("%s: %s%s%s%s%s%s%s%s", code != NULL ? code : "refused", title != NULL ? title : "the server refused",
+        where ? " at " : "", where ? pointer : "", detail != NULL ? ": " : "", detail != NULL ? detail : "",
+        trace != NULL ? " (trace " : "", trace != NULL ? trace : "", trace != NULL ? ")" : "");
     if (answer->status == 401) {
         hint("set SVC_TOKEN, or give --token-file FILE");
     }

@@ -108,7 +108,7 @@ static struct fault export_one(struct cli *cli, enum audit_shape shape)
         return OK;
     }
     (void)printf("exported: %s, %lld bytes\n", out, (long long)bytes);
-    hint("check it anywhere: svc-cli audit verify --artifact FILE --audit-jwks KEYS");
+    hint("check it anywhere: svc-cli audit verify --artifact FILE --audit-jwks KEYS --tsa-root ROOT");
     return OK;
 }
 

@@ -33,7 +33,7 @@ static struct fault save(struct cli *cli, struct span answer, const char *what)
         return OK;
     }
     (void)printf("%s: %s, %zu bytes\n", what, out, answer.len);
-    hint("check it anywhere: svc-cli audit verify-proof %s --audit-jwks KEYS", out);
+    hint("check it anywhere: svc-cli audit verify-proof %s --audit-jwks KEYS --tsa-root ROOT", out);
     return OK;
 }
 

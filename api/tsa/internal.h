@@ -118,9 +118,10 @@ struct tsa_recorder;
 struct fault tsa_recorder_new(struct tsa_recorder **ret_recorder);
 void tsa_recorder_free(struct tsa_recorder *recorder); /* callers still inside are a bug */
 DEFINE_FREEP(struct tsa_recorder, tsa_recorder_free)
-/* A caller is on its way to tsa_record, and has arrived there or given up: what a leader's patience goes by. */
-void tsa_record_expect(struct tsa_recorder *recorder);
-void tsa_record_arrived(struct tsa_recorder *recorder);
+/* A caller is on its way to tsa_record, and has arrived there or given up: what a leader's patience goes by.
+ * `begun`: what the first one returned. */
+mono_ns tsa_record_expect(struct tsa_recorder *recorder);
+void tsa_record_arrived(struct tsa_recorder *recorder, mono_ns begun);
 /* Durable when OK. After a fault the event may or may not be in the log; the token must not leave. */
 struct fault tsa_record(struct op *op, struct event_log *log, struct tsa_recorder *recorder, struct span data);
 

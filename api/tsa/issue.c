@@ -93,9 +93,9 @@ static struct fault issue(struct op *op, const struct services *services, struct
     };
     struct span token;
     CLEANUP(buf_free) struct buf data = BUF_INIT(2048);
-    tsa_record_expect(tsa->recorder);
+    mono_ns begun = tsa_record_expect(tsa->recorder);
     struct fault fault = make(op, services, tsa, held, &statement, hash, &token, &data);
-    tsa_record_arrived(tsa->recorder);
+    tsa_record_arrived(tsa->recorder, begun);
     TRY(fault);
     TRY(tsa_record(op, services->log, tsa->recorder, buf_span(&data)));
     *ret_token = token;

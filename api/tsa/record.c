@@ -7,9 +7,10 @@
 #include <semaphore.h>
 #include <stdatomic.h>
 
-#define BATCH_MAX 64 /* events of one message */
-#ifndef GATHER_NS    /* tests have more patience */
-#define GATHER_NS (1500 * NS_PER_MS / 1000)
+#define BATCH_MAX 64    /* events of one message */
+#ifndef GATHER_LEAST_NS /* tests have more patience */
+#define GATHER_LEAST_NS (1500 * NS_PER_MS / 1000)
+#define GATHER_MOST_NS  (10 * NS_PER_MS)
 #endif
 #define EVENT_DATA_MAX 2048
 
@@ -17,10 +18,10 @@
  * Whoever finds no leader leads: takes what waits (itself included, as it stands in the queue), appends it as one
  * message, and tells each of them; then the first of those who came meanwhile leads. Nobody is woken for another's
  * sake. A message costs the log much the same whether it holds one event or ten: so a leader with others on their way
- * (tsa_record_expect) waits until half of them are here, or GATHER_NS. A message has one actor, so a leader takes those
- * who came behind it up to the first of somebody else's. An entry belongs to its caller until it is taken; a caller
- * whose deadline passes while the leader has it leaves it behind for the leader to free. The queue is bounded by the
- * bulkhead of the route.
+ * (tsa_record_expect) waits until half of them are here, or as long as a signature usually takes. A message has one
+ * actor, so a leader takes those who came behind it up to the first of somebody else's. An entry belongs to its caller
+ * until it is taken; a caller whose deadline passes while the leader has it leaves it behind for the leader to free.
+ * The queue is bounded by the bulkhead of the route.
  */
 enum entry_state { ENTRY_WAITING, ENTRY_LEADS, ENTRY_TAKEN, ENTRY_DONE, ENTRY_LEFT };
 
@@ -42,6 +43,7 @@ struct tsa_recorder {
     size_t gather;            /* queued entries that the leader waits for; 0 = it does not */
     pthread_cond_t gathered;  /* on CLOCK_MONOTONIC */
     atomic_size_t on_the_way; /* callers that have begun and are not queued yet */
+    _Atomic(mono_ns) usual;   /* how long they have been on their way of late */
 };
 
 static void entry_free(struct entry *entry)
@@ -60,6 +62,7 @@ struct fault tsa_recorder_new(struct tsa_recorder **ret_recorder)
     TRY(mem_new(1, sizeof(*made), &made));
     made->last = &made->first;
     atomic_init(&made->on_the_way, 0);
+    atomic_init(&made->usual, 0);
     BUG_IF(pthread_mutex_init(&made->lock, NULL) != 0 || pthread_cond_init(&made->gathered, NULL) != 0);
     *ret_recorder = made;
     return OK;
@@ -147,7 +150,9 @@ static void pass_on_locked(struct tsa_recorder *recorder)
 /* Until half of all that are here or on their way are here. Who is alone does not wait. */
 static void gather_locked(const struct op *op, struct tsa_recorder *recorder)
 {
-    mono_ns until = clock_mono() + GATHER_NS;
+    mono_ns patience = atomic_load_explicit(&recorder->usual, memory_order_relaxed);
+    patience = patience < GATHER_LEAST_NS ? GATHER_LEAST_NS : patience;
+    mono_ns until = clock_mono() + (patience < GATHER_MOST_NS ? patience : GATHER_MOST_NS);
     until = until < op->deadline ? until : op->deadline;
     struct timespec time = { .tv_sec = until / NS_PER_S, .tv_nsec = until % NS_PER_S };
     for (int waited = 0; waited == 0;) {
@@ -211,13 +216,17 @@ static void give_up_locked(struct tsa_recorder *recorder, struct entry *entry)
     }
 }
 
-void tsa_record_expect(struct tsa_recorder *recorder)
+mono_ns tsa_record_expect(struct tsa_recorder *recorder)
 {
     atomic_fetch_add(&recorder->on_the_way, 1);
+    return clock_mono();
 }
 
-void tsa_record_arrived(struct tsa_recorder *recorder)
+void tsa_record_arrived(struct tsa_recorder *recorder, mono_ns begun)
 {
+    mono_ns usual = atomic_load_explicit(&recorder->usual, memory_order_relaxed);
+    usual += (clock_mono() - begun - usual) / 8; /* what two do at the same time may be lost */
+    atomic_store_explicit(&recorder->usual, usual, memory_order_relaxed);
     atomic_fetch_sub(&recorder->on_the_way, 1);
 }
 
