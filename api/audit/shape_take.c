@@ -274,6 +274,20 @@ static struct fault take_ocsf(struct op *scratch, struct span line, struct audit
     return unescape(scratch, value, '"', &out->record);
 }
 
+/* What a compact JWS is made of: nothing that a line would have to escape. */
+static bool is_compact(struct span text)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        uint8_t c = text.at[i];
+        bool fine = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' ||
+                    c == '_' || c == '.';
+        if (!fine) {
+            return false;
+        }
+    }
+    return text.len > 0;
+}
+
 struct fault audit_shape_take(struct op *scratch, enum audit_shape shape, struct span line, struct audit_line *ret_line)
 {
     static struct fault (*const take[AUDIT_SHAPES])(struct op *, struct span, struct audit_line *) = {
@@ -285,6 +299,9 @@ struct fault audit_shape_take(struct op *scratch, enum audit_shape shape, struct
     struct audit_line taken = { 0 };
     BUG_IF(take[shape] == NULL);
     TRY(take[shape](scratch, line, &taken));
+    if (taken.is_trailer && !is_compact(taken.trailer)) {
+        return refuse(scratch, "its trailer is no compact JWS");
+    }
     *ret_line = taken;
     return OK;
 }
