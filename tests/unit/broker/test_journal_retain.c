@@ -50,7 +50,7 @@ int unlinkat(int folder, const char *name, int flags)
 int fsync(int fd)
 {
     int rc = (int)syscall(SYS_fsync, fd);
-    unsigned removed = atomic_exchange(&unsynced, 0); /* once: those who sign sync files of their own meanwhile */
+    int removed = atomic_exchange(&unsynced, 0); /* once: those who sign sync files of their own meanwhile */
     if (removed > 0) {
         assert_int_equal(removed, 1);
         maybe_die();
