@@ -19,14 +19,14 @@ int clock_gettime(clockid_t clock, struct timespec *time)
 
 /* The process dies before (even) or after (odd) that call that changes the folder; -1: never. */
 static int death_at = -1;
-static int changes;
+static atomic_int changes;
 static atomic_bool unlink_fails;
 static atomic_bool watched; /* else all calls are let through */
 static atomic_int unsynced; /* removals that the folder's fsync has not made durable; never more than one */
 
 static void maybe_die(void)
 {
-    if (changes++ == death_at) {
+    if (atomic_fetch_add(&changes, 1) == death_at) {
         _exit(9);
     }
 }
@@ -341,7 +341,7 @@ static int retain_and_die(const struct place *place, int at)
         unsigned removed = 0;
         atomic_store(&watched, true);
         death_at = at;
-        changes = 0;
+        atomic_store(&changes, 0);
         _exit(FAULTED(journal_retain(journal, &removed)) || removed != DEATH_DAYS - 1 ? 1 : 0);
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
