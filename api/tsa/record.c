@@ -18,10 +18,10 @@
  * Whoever finds no leader leads: takes what waits (itself included, as it stands in the queue), appends it as one
  * message, and tells each of them; then the first of those who came meanwhile leads. Nobody is woken for another's
  * sake. A message costs the log much the same whether it holds one event or ten: so a leader with others on their way
- * (tsa_record_expect) waits until half of them are here, or as long as a signature usually takes. A message has one
- * actor, so a leader takes those who came behind it up to the first of somebody else's. An entry belongs to its caller
- * until it is taken; a caller whose deadline passes while the leader has it leaves it behind for the leader to free.
- * The queue is bounded by the bulkhead of the route.
+ * (tsa_record_expect) waits until half of them are here, or a quarter of what a signature usually takes. A message has
+ * one actor, so a leader takes those who came behind it up to the first of somebody else's. An entry belongs to its
+ * caller until it is taken; a caller whose deadline passes while the leader has it leaves it behind for the leader to
+ * free. The queue is bounded by the bulkhead of the route.
  */
 enum entry_state { ENTRY_WAITING, ENTRY_LEADS, ENTRY_TAKEN, ENTRY_DONE, ENTRY_LEFT };
 
@@ -150,7 +150,7 @@ static void pass_on_locked(struct tsa_recorder *recorder)
 /* Until half of all that are here or on their way are here. Who is alone does not wait. */
 static void gather_locked(const struct op *op, struct tsa_recorder *recorder)
 {
-    mono_ns patience = atomic_load_explicit(&recorder->usual, memory_order_relaxed);
+    mono_ns patience = atomic_load_explicit(&recorder->usual, memory_order_relaxed) / 4;
     patience = patience < GATHER_LEAST_NS ? GATHER_LEAST_NS : patience;
     mono_ns until = clock_mono() + (patience < GATHER_MOST_NS ? patience : GATHER_MOST_NS);
     until = until < op->deadline ? until : op->deadline;
