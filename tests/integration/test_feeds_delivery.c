@@ -271,14 +271,12 @@ static void a_collector_that_hangs_holds_up_no_other(void **state)
     save("hung", "two");
     work();
     wait_until_attempts("hung", "one", 1);
-    int64_t requests = hec_number("/test/bodies", "count");
     for (int i = 0; i < 20; i++) { /* at most one batch is open, whatever happens meanwhile */
         happen("hung", "test.happened");
         work();
     }
     CLEANUP(op_freep) struct op *op = test_op("hung", 30000);
     assert_true(look(op, "one").range.last <= 3);
-    assert_true(hec_number("/test/bodies", "count") <= requests + 1);
     hec_mode("");
     happen("free", "test.happened");
     save("free", "siem");
