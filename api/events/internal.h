@@ -12,7 +12,7 @@
 #define DUPLICATE_WINDOW_NS (20 * 60 * NS_PER_S)
 #define STREAM_MESSAGE_MAX  (1 << 20) /* headers and body */
 
-/* Which messages are replaced; history.c. */
+/* Which messages are replaced; history.h. */
 struct history_entry {
     struct event_replacement replacement;
     struct tenant_id tenant;
