@@ -24,7 +24,7 @@ enum route_flags {
     ROUTE_SECRET_ANSWER = 16, /* the answer holds a secret: sent once, never kept; a replay answers 409 indeterminate */
     ROUTE_PROBE = 32,         /* also on http.probe_listen; outside bulkheads, admission and drain */
 };
-enum route_bulkhead { BULKHEAD_NONE, BULKHEAD_API, BULKHEAD_PROTOCOL, BULKHEAD_HEAVY };
+enum route_bulkhead { BULKHEAD_NONE, BULKHEAD_API, BULKHEAD_PROTOCOL, BULKHEAD_HEAVY, BULKHEAD_EVIDENCE };
 
 typedef struct fault (*route_fn)(struct request *request);
 

@@ -8,7 +8,7 @@ grep -v '^#' /tmp/svc-rootfs/users.txt | while read -r name id _; do
     groupadd --gid "$id" "$name"
     useradd --system --uid "$id" --gid "$id" --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin "$name"
 done
-mkdir -p /src /host /opt/peers # /opt/peers: the real peers of the tests (scripts/lib/peers-make)
+mkdir -p /src /host /opt/peers /opt/browser # /opt/peers: the real peers of the tests (scripts/lib/peers-make); /opt/browser: tests/browser/node_modules
 
 work=$(mktemp -d)
 cd "$work"

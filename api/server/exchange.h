@@ -24,7 +24,7 @@ struct core {
     const struct feature *const *features;
     size_t feature_count;
     struct router *router;
-    struct bulkhead *bulkheads[BULKHEAD_HEAVY + 1]; /* by enum route_bulkhead; NONE is NULL */
+    struct bulkhead *bulkheads[BULKHEAD_EVIDENCE + 1]; /* by enum route_bulkhead; NONE is NULL */
     struct probes *probes;
     struct buf openapi; /* printed once */
     atomic_bool draining;

@@ -26,9 +26,10 @@ void request_bulkhead(const struct request *request, enum route_bulkhead bulkhea
     const struct core *core = request->private_->core;
     const struct config *config = core->services->config;
     const struct bulkhead *held = core->bulkheads[bulkhead];
-    const int64_t limits[] = { 0, config->bulkhead_api, config->bulkhead_protocol, config->bulkhead_heavy };
+    const int64_t limits[] = { 0, config->bulkhead_api, config->bulkhead_protocol, config->bulkhead_heavy,
+                               config->bulkhead_evidence };
     const int64_t queues[] = { 0, config->bulkhead_api_queue, config->bulkhead_protocol_queue,
-                               config->bulkhead_heavy_queue };
+                               config->bulkhead_heavy_queue, config->bulkhead_evidence_queue };
     *ret_load = (struct bulkhead_load){ 0 };
     if (held != NULL) {
         *ret_load = (struct bulkhead_load){ .limit = (unsigned)limits[bulkhead],

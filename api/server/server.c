@@ -62,8 +62,10 @@ static struct fault make_bulkheads(struct core *core)
                      &core->bulkheads[BULKHEAD_API]));
     TRY(bulkhead_new((unsigned)config->bulkhead_protocol, (unsigned)config->bulkhead_protocol_queue,
                      &core->bulkheads[BULKHEAD_PROTOCOL]));
-    return bulkhead_new((unsigned)config->bulkhead_heavy, (unsigned)config->bulkhead_heavy_queue,
-                        &core->bulkheads[BULKHEAD_HEAVY]);
+    TRY(bulkhead_new((unsigned)config->bulkhead_heavy, (unsigned)config->bulkhead_heavy_queue,
+                     &core->bulkheads[BULKHEAD_HEAVY]));
+    return bulkhead_new((unsigned)config->bulkhead_evidence, (unsigned)config->bulkhead_evidence_queue,
+                        &core->bulkheads[BULKHEAD_EVIDENCE]);
 }
 
 static struct fault make_core(struct core *core, const struct server_config *config, struct buf *why)

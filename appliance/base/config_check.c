@@ -76,7 +76,8 @@ static void check_http(struct load *load, const struct config *config)
                           "is given without %s; give both or none",
                           key_missing ? "http.tls_key_file" : "http.tls_certificate_file");
     }
-    int64_t inside = config->bulkhead_api + config->bulkhead_protocol + config->bulkhead_heavy;
+    int64_t inside =
+        config->bulkhead_api + config->bulkhead_protocol + config->bulkhead_heavy + config->bulkhead_evidence;
     if (config->http_threads <= inside) {
         config_refuse_key(load, "http.threads", "%lld must be more than the sum of the bulkheads' limits, %lld",
                           (long long)config->http_threads, (long long)inside);

@@ -1,10 +1,11 @@
 # Sourced: where the Debian 13 root of this checkout's package lists is, and the tests' peers (scripts/lib/peers-make).
-# Sets top, cache, hash, root, peers, bench_peers.
+# Sets top, cache, hash, root, peers, bench_peers, browser.
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 cache=${SVC_CACHE_DIR:-/var/cache/svc}
 hash=$(cat "$top"/rootfs/packages/{run,build,test}.txt "$top"/rootfs/users.txt "$top"/rootfs/customize.sh | sha256sum | cut -c1-16)
 root=$cache/root-$hash
 peers=$cache/peers-$(cd "$top/tests/peers" && cat packages.txt build redis/redis.go tlogmem/main.go fulcio/* | sha256sum | cut -c1-16)
+browser=$cache/browser-$(cat "$top"/tests/browser/package*.json | sha256sum | cut -c1-16)
 bench_peers=$cache/bench-peers-$(cd "$top/tests/perf/peers" && cat packages.txt build | sha256sum | cut -c1-16)
 
 root_ensure() {
@@ -31,3 +32,13 @@ built_ensure() {
 peers_ensure() { built_ensure "$peers" tests/peers; }
 # Those that only scripts/bench wants.
 bench_peers_ensure() { built_ensure "$bench_peers" tests/perf/peers; }
+
+# What drives Chromium in the console's tests: npm's packages of tests/browser, seen as /opt/browser/node_modules.
+browser_ensure() {
+    [ -d "$browser" ] && { touch "$browser" 2>/dev/null || true; return 0; }
+    root_ensure || return
+    (
+        flock 9
+        [ -d "$browser" ] || "$top/scripts/lib/browser-make" "$browser"
+    ) 9>"$cache/lock"
+}
