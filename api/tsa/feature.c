@@ -39,6 +39,7 @@ struct fault tsa_new(struct op *op, const struct tsa_settings *settings, struct 
     TRY(mem_new(1, sizeof(*nothing), &nothing));
     tsa_current_init(&made->current, nothing);
     TRY(tsa_recorder_new(&made->recorder));
+    TRY(tsa_press_new(&made->press));
     TRY(tsa_serials_new(&made->serials));
     TRY(tsa_rules_init(op, settings->config, &made->rules));
     *ret_tsa = TAKE(made);
@@ -52,6 +53,7 @@ void tsa_free(struct tsa *tsa)
     }
     tsa_current_clear(&tsa->current);
     tsa_rules_clear(&tsa->rules);
+    tsa_press_free(tsa->press);
     tsa_recorder_free(tsa->recorder);
     tsa_serials_free(tsa->serials);
     BUG_IF(pthread_mutex_destroy(&tsa->follow_lock) != 0);

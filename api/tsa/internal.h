@@ -1,5 +1,6 @@
 /* Shared by the files of the TSA and its tests. One request's way: request.c (bytes to struct tsq, and the rules it is
- * judged by) -> serial.c -> token.c -> record.c -> reply.c, all called from issue.c. */
+ * judged by) -> press.c (who makes it, together with whom) -> stamp.c (serial.c, token.c, record.c) -> reply.c; issue.c
+ * begins and ends it. */
 #ifndef API_TSA_INTERNAL_H
 #define API_TSA_INTERNAL_H
 
@@ -12,7 +13,7 @@
 #include "appliance/base/der.h"
 #include "signer-pkcs11/protocol/key.h"
 
-#include <openssl/types.h>
+#include <openssl/evp.h>
 #include <pthread.h>
 
 #define TSA_REQUEST_MAX  65536
@@ -81,7 +82,7 @@ struct fault tsa_certificate_times(struct op *op, struct span der, struct tsa_ti
 void tsa_unit_free(struct tsa_unit *unit);
 DEFINE_FREEP(struct tsa_unit, tsa_unit_free)
 
-/* A TimeStampToken, in op's arena. The signer's own fault when it cannot sign. */
+/* What a token says. */
 struct tsa_statement {
     const struct tsq *request;
     struct span policy;
@@ -90,8 +91,24 @@ struct tsa_statement {
     unsigned digits; /* of a second, 0 to 6; the rest of `time` is cut off */
     bool name;       /* state the unit's */
 };
-struct fault tsa_token(struct op *op, const struct tsa_unit *unit, const struct tsa_statement *statement,
-                       struct span *ret_token);
+/* A TimeStampToken on its way, whose spans borrow its rooms: it may not be moved. */
+#define TSA_TST_INFO_MAX 1024
+#define TSA_MEMBERS_MAX  1024
+#define TSA_BATCH_MAX    32 /* drafts that are signed in one exchange, and recorded by one caller */
+struct tsa_draft {
+    struct span tst_info, members;
+    uint8_t digest[EVP_MAX_MD_SIZE];
+    uint8_t tst_info_room[TSA_TST_INFO_MAX], members_room[TSA_MEMBERS_MAX];
+};
+struct fault tsa_draft(const struct tsa_unit *unit, const struct tsa_statement *statement, struct tsa_draft *ret_draft);
+/* Their signatures, in their order; the spans borrow `room`. All or none: the signer's own fault when it cannot sign.
+ */
+struct fault tsa_drafts_sign(struct op *op, struct signer_client *signer, const struct tsa_unit *unit,
+                             const struct tsa_draft *const *drafts, size_t count, struct buf *room,
+                             struct span *ret_signatures);
+/* The whole, in op's arena. */
+struct fault tsa_draft_finish(struct op *op, const struct tsa_unit *unit, const struct tsa_statement *statement,
+                              const struct tsa_draft *draft, struct span signature, struct span *ret_token);
 
 /* Reads a token back as a stranger would, with the unit's own certificates and root: signature, binding, that it says
  * what it was to say and, with `path`, the certificates' path at the stated time. CRYPTO, and the log's note says what
@@ -122,8 +139,16 @@ DEFINE_FREEP(struct tsa_recorder, tsa_recorder_free)
  * `begun`: what the first one returned. */
 mono_ns tsa_record_expect(struct tsa_recorder *recorder);
 void tsa_record_arrived(struct tsa_recorder *recorder, mono_ns begun);
-/* Durable when OK. After a fault the event may or may not be in the log; the token must not leave. */
-struct fault tsa_record(struct op *op, struct event_log *log, struct tsa_recorder *recorder, struct span data);
+/* 1 to TSA_BATCH_MAX events, in one message with perhaps others. Durable when OK, in the message *ret_sequence. After a
+ * fault they may or may not be in the log; the tokens must not leave. */
+struct fault tsa_record(struct op *op, struct event_log *log, struct tsa_recorder *recorder, const struct span *events,
+                        size_t count, uint64_t *ret_sequence);
+
+/* press.c: stamps that come together are made together. */
+struct tsa_press;
+struct fault tsa_press_new(struct tsa_press **ret_press);
+void tsa_press_free(struct tsa_press *press); /* callers still inside are a bug */
+DEFINE_FREEP(struct tsa_press, tsa_press_free)
 
 /* What a request is answered with, for op's tenant and principal: judged, stamped, checked and recorded; the token is
  * in op's arena. */
@@ -142,6 +167,7 @@ struct tsa {
     struct tsa_rules rules;
     struct tsa_serials *serials;
     struct tsa_recorder *recorder;
+    struct tsa_press *press;
     struct clock_watch *clock;    /* of the host; one for all */
     struct tsa_settings settings; /* tenants.h */
     struct tsa_current current;   /* current.h: the unit that stamps; changes while requests are under way */

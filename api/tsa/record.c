@@ -12,7 +12,7 @@
 #define GATHER_LEAST_NS (1500 * NS_PER_MS / 1000)
 #define GATHER_MOST_NS  (10 * NS_PER_MS)
 #endif
-#define EVENT_DATA_MAX 2048
+#define ENTRY_DATA_MAX ((size_t)TSA_BATCH_MAX * 2048)
 
 /*
  * Whoever finds no leader leads: takes what waits (itself included, as it stands in the queue), appends it as one
@@ -32,7 +32,9 @@ struct entry {
     uint64_t sequence;             /* of the message that holds it, when DONE without a fault */
     const struct principal *actor; /* of its caller's operation; looked at while it WAITS */
     sem_t told;                    /* posted when it is DONE or LEADS */
-    struct buf data;               /* immutable while in the queue or taken */
+    size_t count;                  /* of events */
+    size_t ends[TSA_BATCH_MAX];    /* where each ends in data */
+    struct buf data;               /* immutable, as these two, while in the queue or taken */
 };
 
 struct tsa_recorder {
@@ -91,8 +93,11 @@ static bool same_actor(const struct principal *a, const struct principal *b)
 static size_t take_locked(struct tsa_recorder *recorder, const struct principal *actor, struct entry *batch[BATCH_MAX])
 {
     size_t count = 0;
-    while (recorder->first != NULL && count < BATCH_MAX && same_actor(recorder->first->actor, actor)) {
+    size_t events = 0;
+    while (recorder->first != NULL && events + recorder->first->count <= BATCH_MAX &&
+           same_actor(recorder->first->actor, actor)) {
         struct entry *entry = recorder->first;
+        events += entry->count;
         recorder->first = entry->next;
         entry->state = ENTRY_TAKEN;
         batch[count++] = entry;
@@ -121,14 +126,17 @@ static struct fault append(struct op *op, struct event_log *log, struct entry *c
                            uint64_t *ret_sequence)
 {
     struct event events[BATCH_MAX];
+    struct event_append message = { .lane = "tsa", .events = events };
     for (size_t i = 0; i < count; i++) {
-        events[i] = (struct event){
-            .type = "tsa.timestamp.issued",
-            .schema_version = 1,
-            .data = buf_span(&batch[i]->data),
-        };
+        for (size_t j = 0; j < batch[i]->count; j++) {
+            size_t from = j > 0 ? batch[i]->ends[j - 1] : 0;
+            events[message.count++] = (struct event){
+                .type = "tsa.timestamp.issued",
+                .schema_version = 1,
+                .data = span_of(batch[i]->data.at + from, batch[i]->ends[j] - from),
+            };
+        }
     }
-    struct event_append message = { .lane = "tsa", .events = events, .count = count };
     return events_append(op, log, &message, ret_sequence);
 }
 
@@ -230,14 +238,28 @@ void tsa_record_arrived(struct tsa_recorder *recorder, mono_ns begun)
     atomic_fetch_sub(&recorder->on_the_way, 1);
 }
 
-struct fault tsa_record(struct op *op, struct event_log *log, struct tsa_recorder *recorder, struct span data)
+static struct fault entry_new(const struct op *op, const struct span *events, size_t count, struct entry **ret_entry)
 {
     CLEANUP(entry_freep) struct entry *entry = NULL;
+    BUG_IF(count == 0 || count > TSA_BATCH_MAX);
     TRY(mem_new(1, sizeof(*entry), &entry));
     BUG_IF(sem_init(&entry->told, 0, 0) != 0);
-    entry->data = (struct buf)BUF_INIT(EVENT_DATA_MAX);
+    entry->data = (struct buf)BUF_INIT(ENTRY_DATA_MAX);
     entry->actor = &op->principal;
-    TRY(buf_put(&entry->data, data));
+    entry->count = count;
+    for (size_t i = 0; i < count; i++) {
+        TRY(buf_put(&entry->data, events[i]));
+        entry->ends[i] = entry->data.len;
+    }
+    *ret_entry = TAKE(entry);
+    return OK;
+}
+
+struct fault tsa_record(struct op *op, struct event_log *log, struct tsa_recorder *recorder, const struct span *events,
+                        size_t count, uint64_t *ret_sequence)
+{
+    CLEANUP(entry_freep) struct entry *entry = NULL;
+    TRY(entry_new(op, events, count, &entry));
 
     BUG_IF(pthread_mutex_lock(&recorder->lock) != 0);
     *recorder->last = entry;
@@ -260,6 +282,7 @@ struct fault tsa_record(struct op *op, struct event_log *log, struct tsa_recorde
     bool in_time = entry->state == ENTRY_DONE;
     struct fault fault = entry->fault;
     if (in_time && !FAULTED(fault)) {
+        *ret_sequence = entry->sequence;
         op_record(op, entry->sequence);
     }
     if (!in_time) {

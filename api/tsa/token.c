@@ -1,15 +1,14 @@
 #include "api/tsa/internal.h"
 
 #include "appliance/base/crypto.h"
-#include "signer-pkcs11/provider/provider.h"
+#include "signer-pkcs11/client/client.h"
 
 /*
  * A token is CMS SignedData (RFC 5652 5.1) over a TSTInfo, written straight as DER, from its end to its front: what
- * does not change lies ready in struct tsa_unit, and the signature is the only costly step. Readers are OpenSSL and
- * others; the tests let them judge.
+ * does not change lies ready in struct tsa_unit, and the signature is the only costly step. It is made in three: the
+ * draft (what is signed, and its digest), the signatures of several drafts in one exchange with the signer, and the
+ * whole. Readers are OpenSSL and others; the tests let them judge.
  */
-
-#define TST_INFO_MAX 1024
 
 /* AlgorithmIdentifier of a digest: no parameters (RFC 5754 2). */
 static void write_digest_algorithm(struct der_writer *writer, const struct tst_hash *hash)
@@ -19,11 +18,16 @@ static void write_digest_algorithm(struct der_writer *writer, const struct tst_h
     der_wrap(writer, DER_SEQUENCE, mark);
 }
 
+static bool is_ec(enum key_algorithm algorithm)
+{
+    return algorithm == KEY_ALGORITHM_EC_P256 || algorithm == KEY_ALGORITHM_EC_P384;
+}
+
 /* RFC 5754 3.2 (rsaEncryption with NULL is what every reader takes) and 3.3 (no parameters). */
 static void write_signature_algorithm(struct der_writer *writer, enum key_algorithm algorithm)
 {
     size_t mark = der_mark(writer);
-    if (algorithm == KEY_ALGORITHM_EC_P256 || algorithm == KEY_ALGORITHM_EC_P384) {
+    if (is_ec(algorithm)) {
         der_write_element(writer, DER_OID, algorithm == KEY_ALGORITHM_EC_P384 ? oid_ecdsa_sha384 : oid_ecdsa_sha256);
     } else {
         der_write_element(writer, DER_NULL, (struct span){ 0 });
@@ -34,12 +38,12 @@ static void write_signature_algorithm(struct der_writer *writer, enum key_algori
 
 /* RFC 3161 2.4.2. No ordering: two instances' tokens within the accuracy may come in either order. */
 static struct fault write_tst_info(const struct tsa_unit *unit, const struct tsa_statement *statement,
-                                   uint8_t room[TST_INFO_MAX], struct span *ret_der)
+                                   uint8_t room[TSA_TST_INFO_MAX], struct span *ret_der)
 {
     char time[DER_TIME_MAX];
     der_time_print(statement->time, statement->digits, time);
     struct der_writer writer;
-    der_writer_init(&writer, room, TST_INFO_MAX);
+    der_writer_init(&writer, room, TSA_TST_INFO_MAX);
     if (statement->name) {
         der_write(&writer, buf_span(&unit->name));
     }
@@ -94,28 +98,16 @@ static struct fault write_attributes(const struct tsa_unit *unit, struct span ts
     return der_written(&writer, ret_members);
 }
 
-/* Over the attributes as a SET, though the token carries them as [0] (RFC 5652 5.4). */
-static struct fault sign(struct op *op, const struct tsa_unit *unit, struct span members, uint8_t *out, size_t *len)
+/* Of the attributes as a SET, though the token carries them as [0] (RFC 5652 5.4). */
+static struct fault digest_to_sign(const struct tsa_unit *unit, struct span members, uint8_t out[EVP_MAX_MD_SIZE])
 {
-    uint8_t room[TST_INFO_MAX + 1024];
+    uint8_t room[TSA_MEMBERS_MAX + 8];
     struct der_writer writer;
     struct span signed_bytes;
     der_writer_init(&writer, room, sizeof(room));
     der_write_element(&writer, DER_SET, members);
     TRY(der_written(&writer, &signed_bytes));
-
-    CLEANUP(EVP_MD_CTX_freep) EVP_MD_CTX *ctx = EVP_MD_CTX_new();
-    REQUIRE(ctx != NULL, NO_MEMORY);
-    svc_provider_bind(op, (struct uuid){ 0 });
-    bool made = EVP_DigestSignInit_ex(ctx, NULL, unit->hash->digest, crypto_context(), NULL, unit->key, NULL) == 1 &&
-                EVP_DigestSign(ctx, out, len, signed_bytes.at, signed_bytes.len) == 1;
-    svc_provider_unbind();
-    if (made) {
-        return OK;
-    }
-    struct fault fault = svc_provider_fault();
-    struct fault crypto = crypto_fail(op, "the time stamp could not be signed"); /* empties the queue in any case */
-    return FAULTED(fault) ? fault : crypto;
+    return digest_of(unit->hash, signed_bytes, out);
 }
 
 static void write_signer_info(struct der_writer *writer, const struct tsa_unit *unit, struct span members,
@@ -154,25 +146,43 @@ static void write_signed_data(struct der_writer *writer, const struct tsa_unit *
     der_wrap(writer, DER_SEQUENCE, 0);
 }
 
-struct fault tsa_token(struct op *op, const struct tsa_unit *unit, const struct tsa_statement *statement,
-                       struct span *ret_token)
+struct fault tsa_draft(const struct tsa_unit *unit, const struct tsa_statement *statement, struct tsa_draft *ret_draft)
 {
-    uint8_t tst_info_room[TST_INFO_MAX];
-    uint8_t members_room[TST_INFO_MAX];
-    uint8_t signature[SIGNATURE_MAX];
-    struct span tst_info;
-    struct span members;
-    size_t len = sizeof(signature);
-    TRY(write_tst_info(unit, statement, tst_info_room, &tst_info));
-    TRY(write_attributes(unit, tst_info, members_room, sizeof(members_room), &members));
-    TRY(sign(op, unit, members, signature, &len));
+    TRY(write_tst_info(unit, statement, ret_draft->tst_info_room, &ret_draft->tst_info));
+    TRY(write_attributes(unit, ret_draft->tst_info, ret_draft->members_room, sizeof(ret_draft->members_room),
+                         &ret_draft->members));
+    return digest_to_sign(unit, ret_draft->members, ret_draft->digest);
+}
 
+struct fault tsa_drafts_sign(struct op *op, struct signer_client *signer, const struct tsa_unit *unit,
+                             const struct tsa_draft *const *drafts, size_t count, struct buf *room,
+                             struct span *ret_signatures)
+{
+    uint8_t digests[TSA_BATCH_MAX * EVP_MAX_MD_SIZE];
+    size_t size = unit->hash->size;
+    BUG_IF(count == 0 || count > TSA_BATCH_MAX || size > EVP_MAX_MD_SIZE);
+    for (size_t i = 0; i < count; i++) {
+        memcpy(digests + i * size, drafts[i]->digest, size);
+    }
+    static const enum hash_algorithm hashes[TST_HASH_COUNT] = {
+        [TST_SHA256] = HASH_SHA256, [TST_SHA384] = HASH_SHA384, [TST_SHA512] = HASH_SHA512
+    };
+    const struct sign_request request = { .key = unit->ref,
+                                          .scheme = is_ec(unit->algorithm) ? SIGN_SCHEME_ECDSA : SIGN_SCHEME_RSA_PKCS1,
+                                          .hash = hashes[unit->hash->id],
+                                          .digest = span_of(digests, count * size) };
+    return signer_sign_many(op, signer, &request, room, ret_signatures);
+}
+
+struct fault tsa_draft_finish(struct op *op, const struct tsa_unit *unit, const struct tsa_statement *statement,
+                              const struct tsa_draft *draft, struct span signature, struct span *ret_token)
+{
     uint8_t room[TSA_TOKEN_MAX]; /* not the arena's: that one is zeroed before and after */
     struct span token;
     struct der_writer writer;
     der_writer_init(&writer, room, sizeof(room));
-    write_signed_data(&writer, unit, statement->request->certificate_wanted, tst_info, members,
-                      span_of(signature, len));
+    write_signed_data(&writer, unit, statement->request->certificate_wanted, draft->tst_info, draft->members,
+                      signature);
     TRY(der_written(&writer, &token));
     return arena_copy(op->arena, token, ret_token);
 }

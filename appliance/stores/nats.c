@@ -10,6 +10,7 @@
 
 #include <signal.h>
 #include <string.h>
+#include <unistd.h>
 
 #define NATS_SERVER    "/usr/sbin/nats-server"
 #define NATS_LOGIN     "svc"
@@ -129,8 +130,12 @@ struct fault nats_start(struct op *op, const struct config *config, pid_t *ret_p
     const char *conf = NULL;
     TRY(arena_printf(op->arena, &conf, "%s/nats/nats-server.conf", config->data_dir));
     const char *const argv[] = { NATS_SERVER, "--config", conf, NULL };
-    return process_spawn(op, &(struct process_spec){ .argv = argv, .user = NATS_USER, .death_signal = SIGTERM },
-                         ret_pid);
+    /* Go's scheduler looks for work with a second processor for a while whenever the first one sleeps: on a small
+     * machine that is time the token lacks. */
+    const char *const one[] = { "GOMAXPROCS=1", NULL };
+    const char *const *env = sysconf(_SC_NPROCESSORS_ONLN) > 2 ? NULL : one;
+    return process_spawn(
+        op, &(struct process_spec){ .argv = argv, .env = env, .user = NATS_USER, .death_signal = SIGTERM }, ret_pid);
 }
 
 /* ---- is it there? ---- */

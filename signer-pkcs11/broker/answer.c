@@ -39,7 +39,9 @@ static enum op_outcome outcome_of(struct fault fault)
 static void count(struct connection *c, enum op_outcome outcome)
 {
     const struct wire_request *request = &c->request;
-    atomic_fetch_add_explicit(&c->broker->counts[request->op][request->key.purpose][outcome], 1, memory_order_relaxed);
+    uint64_t number = request->op == WIRE_SIGN_MANY ? request->digest.len / hash_size(request->hash) : 1;
+    atomic_fetch_add_explicit(&c->broker->counts[request->op][request->key.purpose][outcome], number,
+                              memory_order_relaxed);
 }
 
 /* ---- answers ---- */

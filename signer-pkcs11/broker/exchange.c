@@ -11,8 +11,8 @@
 /* Does this client ask without a pause, as far as the last times tell? */
 static bool worth_staying(struct connection *c)
 {
-    return c->request.op == WIRE_SIGN && c->broker->processors > 1 &&
-           (c->in_vain < IN_VAIN || ++c->in_vain % AGAIN == 0);
+    bool signs = c->request.op == WIRE_SIGN || c->request.op == WIRE_SIGN_MANY;
+    return signs && c->broker->processors > 1 && (c->in_vain < IN_VAIN || ++c->in_vain % AGAIN == 0);
 }
 
 /* Staying awake is for one thread at a time: two would take the processors from those that work. */

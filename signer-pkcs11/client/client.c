@@ -209,6 +209,33 @@ struct fault signer_sign(struct op *op, struct signer_client *client, const stru
     return call_signer(&call);
 }
 
+/* Each behind its length, as many as were asked for, and nothing else. */
+static struct fault take_signatures(struct span result, size_t count, struct span *ret_signatures)
+{
+    for (size_t i = 0; i < count; i++) {
+        REQUIRE(result.len >= 2, SIGNER_PROTOCOL);
+        size_t len = (size_t)result.at[0] << 8 | result.at[1];
+        REQUIRE(len > 0 && len <= SIGNATURE_MAX && len <= result.len - 2, SIGNER_PROTOCOL);
+        ret_signatures[i] = span_of(result.at + 2, len);
+        result = span_of(result.at + 2 + len, result.len - 2 - len);
+    }
+    REQUIRE(result.len == 0, SIGNER_PROTOCOL);
+    return OK;
+}
+
+struct fault signer_sign_many(struct op *op, struct signer_client *client, const struct sign_request *request,
+                              struct buf *room, struct span *ret_signatures)
+{
+    struct wire_request wire = digest_request(WIRE_SIGN_MANY, request);
+    struct call call = { .op = op, .client = client, .request = &wire, .result = room };
+    size_t before = room->len;
+    REQUIRE(request->op_id.text[0] == 0, BAD_ARGUMENT);
+    TRY(call_signer(&call));
+    struct span result = span_of(room->at + before, room->len - before);
+    struct fault fault = take_signatures(result, request->digest.len / hash_size(request->hash), ret_signatures);
+    return FAULTED(fault) ? not_answered(&call, fault) : OK;
+}
+
 struct fault signer_verify(struct op *op, struct signer_client *client, const struct sign_request *request,
                            struct span signature)
 {

@@ -35,6 +35,12 @@ struct sign_request {
 /* Appends the signature: DER SEQUENCE(r, s) for ECDSA, the integer's octets for RSA. */
 struct fault signer_sign(struct op *op, struct signer_client *client, const struct sign_request *request,
                          struct buf *signature);
+/* Up to SIGNER_MANY_MAX digests of one request's size with one key, outside the journal (request->op_id is ""), in one
+ * exchange: all signatures or none. request->digest: the digests, one behind the other. ret_signatures: as many spans,
+ * in their order, of what was appended to `room` (valid until it changes). Not for ML-DSA. */
+#define SIGNER_MANY_MAX 64
+struct fault signer_sign_many(struct op *op, struct signer_client *client, const struct sign_request *request,
+                              struct buf *room, struct span *ret_signatures);
 /* OK or SIGNATURE_INVALID. */
 struct fault signer_verify(struct op *op, struct signer_client *client, const struct sign_request *request,
                            struct span signature);

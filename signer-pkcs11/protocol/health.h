@@ -15,6 +15,7 @@ enum wire_op {
     WIRE_DESTROY,
     WIRE_SEAL,
     WIRE_UNSEAL,
+    WIRE_SIGN_MANY,
     WIRE_OP_COUNT
 };
 const char *wire_op_text(enum wire_op op); /* "sign" ... */

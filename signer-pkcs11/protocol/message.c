@@ -7,7 +7,8 @@ enum {
     HAS_DIGEST = 4, /* scheme, hash, digest */
     HAS_OP_ID = 8,
     HAS_SIGNATURE = 16,
-    HAS_DATA = 32, /* aad, data */
+    HAS_DATA = 32,    /* aad, data */
+    HAS_DIGESTS = 64, /* scheme, hash, digest as often as it fits */
 };
 
 static const struct {
@@ -23,6 +24,7 @@ static const struct {
     [WIRE_DESTROY] = { "destroy", HAS_KEY },
     [WIRE_SEAL] = { "seal", HAS_KEY | HAS_DATA },
     [WIRE_UNSEAL] = { "unseal", HAS_KEY | HAS_DATA },
+    [WIRE_SIGN_MANY] = { "sign_many", HAS_KEY | HAS_DIGESTS },
 };
 
 const char *wire_op_text(enum wire_op op)
@@ -67,7 +69,7 @@ static struct fault check_key(struct op *op, const struct key_ref *key)
     return OK;
 }
 
-static struct fault check_digest(struct op *op, const struct wire_request *request)
+static struct fault check_scheme(struct op *op, const struct wire_request *request)
 {
     if (request->scheme <= SIGN_SCHEME_NONE || request->scheme >= SIGN_SCHEME_COUNT) {
         return op_fail(op, FAULT(BAD_ARGUMENT),
@@ -76,9 +78,30 @@ static struct fault check_digest(struct op *op, const struct wire_request *reque
     if (request->hash <= HASH_NONE || request->hash >= HASH_COUNT) {
         return op_fail(op, FAULT(BAD_ARGUMENT), "the hash algorithm is not known: use sha256, sha384 or sha512");
     }
+    return OK;
+}
+
+static struct fault check_digest(struct op *op, const struct wire_request *request)
+{
+    TRY(check_scheme(op, request));
     if (request->digest.len != hash_size(request->hash)) {
         return op_fail(op, FAULT(DIGEST_LENGTH), "a %s digest has %zu bytes, this one has %zu",
                        hash_algorithm_text(request->hash), hash_size(request->hash), request->digest.len);
+    }
+    return OK;
+}
+
+static struct fault check_digests(struct op *op, const struct wire_request *request)
+{
+    TRY(check_scheme(op, request));
+    if (request->scheme == SIGN_SCHEME_ML_DSA) {
+        return op_fail(op, FAULT(BAD_ARGUMENT), "ml-dsa signs one digest at a time");
+    }
+    size_t size = hash_size(request->hash);
+    if (request->digest.len == 0 || request->digest.len % size != 0 || request->digest.len / size > WIRE_DIGESTS_MAX) {
+        return op_fail(op, FAULT(DIGEST_LENGTH),
+                       "1 to %d %s digests of %zu bytes each are signed at once, not %zu bytes", WIRE_DIGESTS_MAX,
+                       hash_algorithm_text(request->hash), size, request->digest.len);
     }
     return OK;
 }
@@ -116,6 +139,9 @@ struct fault request_check(struct op *op, const struct wire_request *request)
     }
     if (has & HAS_DIGEST) {
         TRY(check_digest(op, request));
+    }
+    if (has & HAS_DIGESTS) {
+        TRY(check_digests(op, request));
     }
     if (has & HAS_OP_ID) {
         TRY(check_op_id(op, &request->op_id));

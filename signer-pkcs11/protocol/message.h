@@ -14,11 +14,12 @@
 #include "signer-pkcs11/protocol/frame.h"
 #include "signer-pkcs11/protocol/health.h"
 
-#define WIRE_DATA_MAX   ((size_t)60 * 1024) /* aad and plain (or sealed) together: what is sealed must travel back */
-#define WIRE_RESULT_MAX ((size_t)62 * 1024)
-#define WIRE_DETAIL_MAX ((size_t)256) /* with its NUL */
+#define WIRE_DATA_MAX    ((size_t)60 * 1024) /* aad and plain (or sealed) together: what is sealed must travel back */
+#define WIRE_RESULT_MAX  ((size_t)62 * 1024)
+#define WIRE_DIGESTS_MAX 64            /* of sign_many */
+#define WIRE_DETAIL_MAX  ((size_t)256) /* with its NUL */
 /* More than the largest message that unpacks needs, and too little for one that is made to be expensive. */
-#define WIRE_ARENA_MAX  ((size_t)256 * 1024)
+#define WIRE_ARENA_MAX   ((size_t)256 * 1024)
 
 struct wire_request {
     uint64_t id; /* not 0 */
@@ -28,7 +29,7 @@ struct wire_request {
     enum key_algorithm algorithm; /* generate_key */
     enum sign_scheme scheme;      /* sign, verify */
     enum hash_algorithm hash;
-    struct span digest;
+    struct span digest;    /* sign_many: one or several, one behind the other */
     struct uuid op_id;     /* sign; "" = not journalled */
     struct span signature; /* verify */
     struct span spki;      /* verify: PKIX DER of the key to verify under; empty = the token's own */

@@ -16,6 +16,7 @@ struct outgoing {
         Svc__Signer__Destroy destroy;
         Svc__Signer__Seal seal;
         Svc__Signer__Unseal unseal;
+        Svc__Signer__SignMany sign_many;
     };
 };
 
@@ -40,6 +41,16 @@ static void pack_verify(const struct wire_request *request, struct outgoing *out
     out->verify.signature = pb_data(request->signature);
     out->verify.spki = pb_data(request->spki);
     out->request.verify = &out->verify;
+}
+
+static void pack_sign_many(const struct wire_request *request, struct outgoing *out)
+{
+    out->sign_many = (Svc__Signer__SignMany)SVC__SIGNER__SIGN_MANY__INIT;
+    out->sign_many.key = &out->key;
+    out->sign_many.scheme = request->scheme;
+    out->sign_many.hash = request->hash;
+    out->sign_many.digests = pb_data(request->digest);
+    out->request.sign_many = &out->sign_many;
 }
 
 static void pack_op(const struct wire_request *request, struct outgoing *out)
@@ -84,6 +95,9 @@ static void pack_op(const struct wire_request *request, struct outgoing *out)
         out->unseal.aad = pb_data(request->aad);
         out->unseal.sealed = pb_data(request->data);
         out->request.unseal = &out->unseal;
+        break;
+    case WIRE_SIGN_MANY:
+        pack_sign_many(request, out);
         break;
     case WIRE_OP_NONE:
     case WIRE_OP_COUNT:
@@ -138,6 +152,15 @@ static struct fault unpack_sign(const Svc__Signer__Sign *sign, struct wire_reque
     return unpack_key(sign->key, request);
 }
 
+static struct fault unpack_sign_many(const Svc__Signer__SignMany *sign, struct wire_request *request)
+{
+    REQUIRE(plain(&sign->base), SIGNER_PROTOCOL);
+    request->scheme = (enum sign_scheme)sign->scheme;
+    request->hash = (enum hash_algorithm)sign->hash;
+    request->digest = pb_span(sign->digests);
+    return unpack_key(sign->key, request);
+}
+
 static struct fault unpack_verify(const Svc__Signer__Verify *verify, struct wire_request *request)
 {
     REQUIRE(plain(&verify->base), SIGNER_PROTOCOL);
@@ -179,6 +202,8 @@ static struct fault unpack_op(const Svc__Signer__Request *in, struct wire_reques
         request->aad = pb_span(in->unseal->aad);
         request->data = pb_span(in->unseal->sealed);
         return unpack_key(in->unseal->key, request);
+    case SVC__SIGNER__REQUEST__OP_SIGN_MANY:
+        return unpack_sign_many(in->sign_many, request);
     case SVC__SIGNER__REQUEST__OP__NOT_SET:
     case _SVC__SIGNER__REQUEST__OP__CASE_IS_INT_SIZE:
         break;

@@ -247,6 +247,7 @@ static void check_result(const struct wire_request *request, const struct wire_r
         BUG_IF(!algorithm || bytes != (response->algorithm != KEY_ALGORITHM_AES_256) || response->health != NULL);
         return;
     case WIRE_SIGN:
+    case WIRE_SIGN_MANY:
     case WIRE_SEAL:
         BUG_IF(!bytes || algorithm || response->health != NULL);
         return;
@@ -355,6 +356,10 @@ static struct wire_request some_request(struct program *program)
     request.spki = span_of(zeros, (size_t)(a & 7) * 200);
     request.aad = span_of(zeros, b & 15);
     request.data = span_of(zeros, (size_t)b * 234);
+    if (request.op == WIRE_SIGN_MANY) {
+        request.scheme = request.scheme == SIGN_SCHEME_ML_DSA ? SIGN_SCHEME_ECDSA : request.scheme;
+        request.digest.len *= 1 + b % WIRE_DIGESTS_MAX;
+    }
     if (request.op == WIRE_SIGN && b > 0) {
         request.op_id = ids[b & 3]; /* the same ids, so that some repeat and some clash */
         request.op_id.text[0] = "0123456789abcdef"[b >> 4];

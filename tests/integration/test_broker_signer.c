@@ -151,6 +151,38 @@ static void a_key_is_made_used_shown_and_destroyed(void **state)
     }
 }
 
+/* One exchange, each signature of its own digest, and none at all when one cannot be made. */
+static void several_digests_are_signed_in_one_exchange(void **state)
+{
+    (void)state;
+    static const enum key_algorithm algorithms[] = { KEY_ALGORITHM_EC_P256, KEY_ALGORITHM_RSA_3072 };
+    for (size_t a = 0; a < COUNT_OF(algorithms); a++) {
+        CLEANUP(op_freep) struct op *op = op_within(60000);
+        CLEANUP(buf_free) struct buf spki = BUF_INIT(WIRE_OUT);
+        CLEANUP(buf_free) struct buf room = BUF_INIT(WIRE_OUT);
+        struct key_ref key = key_new(KEY_PURPOSE_TSA);
+        struct sign_request request = request_for(key, algorithms[a]);
+        uint8_t digests[SIGNER_MANY_MAX * 32];
+        struct span signatures[SIGNER_MANY_MAX];
+        for (size_t i = 0; i < sizeof(digests); i++) {
+            digests[i] = (uint8_t)(i / 32);
+        }
+        request.op_id = (struct uuid){ 0 };
+        request.digest = SPAN_ARRAY(digests);
+        assert_fault(signer_sign_many(op, rig.client, &request, &room, signatures), KEY_NOT_FOUND);
+        assert_int_equal(room.len, 0);
+        make_key(&key, algorithms[a], &spki);
+        assert_fault(signer_sign_many(op, rig.client, &request, &room, signatures), NONE);
+        for (size_t i = 0; i < SIGNER_MANY_MAX; i++) {
+            struct sign_request one = request;
+            one.digest = span_of(digests + i * 32, 32);
+            assert_fault(signer_verify(op, rig.client, &one, signatures[i]), NONE);
+            one.digest = span_of(digests + (i + 1) % SIGNER_MANY_MAX * 32, 32);
+            assert_fault(signer_verify(op, rig.client, &one, signatures[i]), SIGNATURE_INVALID);
+        }
+    }
+}
+
 static void what_is_sealed_opens_with_its_context_only(void **state)
 {
     (void)state;
@@ -238,6 +270,7 @@ int main(void)
         cmocka_unit_test(keys_are_refused_for_what_their_purpose_does_not_allow),
         cmocka_unit_test(strangers_are_not_heard_and_the_api_does_not_get_the_self_test_keys),
         cmocka_unit_test(a_key_is_made_used_shown_and_destroyed),
+        cmocka_unit_test(several_digests_are_signed_in_one_exchange),
         cmocka_unit_test(what_is_sealed_opens_with_its_context_only),
         cmocka_unit_test(health_tells_token_and_posture),
         cmocka_unit_test(the_process_has_given_up_what_it_does_not_need),

@@ -38,6 +38,7 @@ static bool op_fits(enum wire_op op, enum key_algorithm algorithm, bool seals)
     switch (op) {
     case WIRE_SIGN:
     case WIRE_VERIFY:
+    case WIRE_SIGN_MANY:
         return !seals;
     case WIRE_SEAL:
     case WIRE_UNSEAL:

@@ -52,11 +52,16 @@ static const struct signer_health some_health = {
     .refusals = { 0, 0, 0, 0, 9, 0, 0 },
 };
 
+static struct span many_result; /* what sign_many is answered with */
+
 static void fill(const struct wire_request *request, struct wire_response *response)
 {
     switch (request->op) {
     case WIRE_HEALTH:
         response->health = &some_health;
+        break;
+    case WIRE_SIGN_MANY:
+        response->result = many_result;
         break;
     case WIRE_SIGN:
     case WIRE_SEAL:
@@ -256,6 +261,47 @@ static void what_is_wrong_is_told_before_anything_is_sent(void **state)
         assert_fault(signer_seal(desk.op, desk.client, &key, (struct span){ 0 }, SPAN_ARRAY(large), &desk.out),
                      TOO_LARGE);
         assert_int_equal(atomic_load(&fake.connections), 0);
+    }
+    fake_stop(&fake);
+}
+
+/* Each behind its length, as many as were asked for, and nothing else. */
+static void signatures_that_are_not_those_asked_for_are_not_taken(void **state)
+{
+    (void)state;
+    static const struct span wrong[] = { { 0 },
+                                         { (const uint8_t *)"\0", 1 },
+                                         { (const uint8_t *)"\0\1a", 3 },
+                                         { (const uint8_t *)"\0\1a\0", 4 },
+                                         { (const uint8_t *)"\0\1a\0\2b", 6 },
+                                         { (const uint8_t *)"\0\1a\0\0", 5 },
+                                         { (const uint8_t *)"\0\1a\0\1bc", 7 },
+                                         { (const uint8_t *)"\0\1a\0\1b\0\1c", 9 },
+                                         { (const uint8_t *)"\x0d\1a\0\1b", 6 } };
+    static const uint8_t digests[64];
+    struct fake fake;
+    fake_start(&fake, NULL, 0);
+    for (size_t i = 0; i <= COUNT_OF(wrong); i++) {
+        CLEANUP(desk_free) struct desk desk;
+        struct sign_request request = a_request();
+        struct span signatures[2] = { 0 };
+        desk_new(&desk, fake.path, 60000);
+        request.op_id = (struct uuid){ 0 };
+        request.digest = SPAN_ARRAY(digests);
+        bool good = i == COUNT_OF(wrong);
+        many_result = good ? span_of("\0\1a\0\3bcd", 8) : wrong[i];
+        struct fault fault = signer_sign_many(desk.op, desk.client, &request, &desk.out, signatures);
+        if (!good) {
+            assert_fault(fault, SIGNER_PROTOCOL);
+            continue;
+        }
+        assert_fault(fault, NONE);
+        assert_int_equal(signatures[0].len, 1);
+        assert_memory_equal(signatures[0].at, "a", 1);
+        assert_int_equal(signatures[1].len, 3);
+        assert_memory_equal(signatures[1].at, "bcd", 3);
+        request.op_id = (struct uuid){ "0190b3c4-0000-7000-8000-0123456789ab" }; /* the journal has one under an id */
+        assert_fault(signer_sign_many(desk.op, desk.client, &request, &desk.out, signatures), BAD_ARGUMENT);
     }
     fake_stop(&fake);
 }
@@ -548,6 +594,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nobody_listening_is_signer_unavailable),
         cmocka_unit_test(what_is_wrong_is_told_before_anything_is_sent),
+        cmocka_unit_test(signatures_that_are_not_those_asked_for_are_not_taken),
         cmocka_unit_test(a_call_inside_a_transaction_aborts),
         cmocka_unit_test(a_signer_that_does_not_answer_costs_no_more_than_the_deadline),
         cmocka_unit_test(answers_outside_the_protocol_are_refused_and_their_connection_dropped),

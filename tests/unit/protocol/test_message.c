@@ -95,6 +95,35 @@ static void a_caller_is_told_what_is_wrong_before_anything_is_sent(void **state)
     assert_check(request, BAD_ARGUMENT);
 }
 
+static void several_digests_are_whole_and_no_more_than_are_signed_at_once(void **state)
+{
+    (void)state;
+    static const uint8_t many[(WIRE_DIGESTS_MAX + 1) * 64];
+    static const enum hash_algorithm hashes[] = { HASH_SHA256, HASH_SHA384, HASH_SHA512 };
+    struct wire_request request = request_of(WIRE_SIGN_MANY);
+    for (size_t h = 0; h < COUNT_OF(hashes); h++) {
+        size_t size = hash_size(hashes[h]);
+        request.hash = hashes[h];
+        for (size_t len = 0; len <= 3 * size; len++) {
+            request.digest = span_of(many, len);
+            if (len == 0 || len % size != 0) {
+                assert_check(request, DIGEST_LENGTH);
+            }
+        }
+        request.digest = span_of(many, (WIRE_DIGESTS_MAX + 1) * size);
+        assert_check(request, DIGEST_LENGTH);
+        request.digest = span_of(many, WIRE_DIGESTS_MAX * size);
+        assert_fault(request_check(NULL, &request), NONE);
+    }
+    request.scheme = SIGN_SCHEME_ML_DSA;
+    assert_check(request, BAD_ARGUMENT);
+    request.scheme = SIGN_SCHEME_COUNT;
+    assert_check(request, BAD_ARGUMENT);
+    request = request_of(WIRE_SIGN_MANY);
+    request.hash = HASH_NONE;
+    assert_check(request, BAD_ARGUMENT);
+}
+
 static void digests_signatures_and_data_of_wrong_size_are_refused(void **state)
 {
     (void)state;
@@ -313,7 +342,7 @@ static void every_operation_survives_the_way(void **state)
         if (op == WIRE_GENERATE_KEY) {
             assert_int_equal(back.algorithm, request.algorithm);
         }
-        if (op == WIRE_SIGN || op == WIRE_VERIFY) {
+        if (op == WIRE_SIGN || op == WIRE_VERIFY || op == WIRE_SIGN_MANY) {
             assert_int_equal(back.scheme, request.scheme);
             assert_int_equal(back.hash, request.hash);
             assert_true(span_equal(back.digest, request.digest));
@@ -683,6 +712,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_caller_is_told_what_is_wrong_before_anything_is_sent),
+        cmocka_unit_test(several_digests_are_whole_and_no_more_than_are_signed_at_once),
         cmocka_unit_test(digests_signatures_and_data_of_wrong_size_are_refused),
         cmocka_unit_test(a_signer_refuses_what_no_client_of_ours_sends),
         cmocka_unit_test(unknown_fields_are_refused_at_every_depth),

@@ -19,6 +19,7 @@ static struct {
     EVP_PKEY *keys[TOKEN_KEYS_MAX];
     size_t count;
     atomic_uint signatures; /* made so far */
+    atomic_uint exchanges;  /* in which several may have been made */
     struct fault refuse;    /* when set: what every call answers */
 } token;
 static thread_local struct uuid token_last_op_id; /* of this thread's last signature */
@@ -81,6 +82,28 @@ struct fault signer_sign(struct op *op, struct signer_client *client, const stru
     token_last_op_id = request->op_id;
     atomic_fetch_add(&token.signatures, 1);
     return buf_put(signature, span_of(out, len));
+}
+
+[[maybe_unused]] struct fault signer_sign_many(struct op *op, struct signer_client *client,
+                                               const struct sign_request *request, struct buf *room,
+                                               struct span *ret_signatures)
+{
+    size_t size = hash_size(request->hash);
+    size_t count = request->digest.len / size;
+    size_t ends[SIGNER_MANY_MAX];
+    BUG_IF(count == 0 || count > SIGNER_MANY_MAX || request->digest.len % size != 0 || request->op_id.text[0] != 0);
+    for (size_t i = 0; i < count; i++) {
+        struct sign_request one = *request;
+        one.digest = span_of(request->digest.at + i * size, size);
+        TRY(signer_sign(op, client, &one, room));
+        ends[i] = room->len;
+    }
+    for (size_t i = 0; i < count; i++) {
+        size_t from = i > 0 ? ends[i - 1] : 0;
+        ret_signatures[i] = span_of(room->at + from, ends[i] - from);
+    }
+    atomic_fetch_add(&token.exchanges, 1);
+    return OK;
 }
 
 #endif

@@ -49,6 +49,19 @@ static void authority_unit(int kind, struct span leaf, struct tsa_unit **ret_uni
                                 buf_span(&authority.unit_spkis[kind]), chain, 1500, ret_unit)));
 }
 
+/* One token, by itself. */
+[[maybe_unused]] static struct fault authority_token(struct op *op, const struct tsa_unit *unit,
+                                                     const struct tsa_statement *statement, struct span *ret_token)
+{
+    CLEANUP(buf_free) struct buf room = BUF_INIT(SIGNATURE_MAX);
+    struct tsa_draft draft;
+    const struct tsa_draft *const drafts[] = { &draft };
+    struct span signature;
+    TRY(tsa_draft(unit, statement, &draft));
+    TRY(tsa_drafts_sign(op, token_client(), unit, drafts, 1, &room, &signature));
+    return tsa_draft_finish(op, unit, statement, &draft, signature, ret_token);
+}
+
 static void authority_start(void)
 {
     struct config config = { .fips_required = true, .fips_module = "/usr/lib/x86_64-linux-gnu/ossl-modules/fips.so" };

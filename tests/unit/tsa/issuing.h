@@ -55,11 +55,12 @@ static void issuing_start(void)
                                       .tsa_accuracy_ms = 1000,
                                       .tsa_time_digits = 3,
                                       .tsa_verify_every = 1 };
-    issuing.services = (struct services){ .config = &issuing.config, .log = log_handle() };
+    issuing.services = (struct services){ .config = &issuing.config, .log = log_handle(), .signer = token_client() };
     BUG_IF(FAULTED(metrics_new(&issuing.services.metrics)) || FAULTED(uuid_new(&issuing.services.instance)));
     issuing.tsa.settings = (struct tsa_settings){ .config = &issuing.config, .first = true };
     BUG_IF(FAULTED(tsa_rules_init(authority.op, &issuing.config, &issuing.tsa.rules)));
     BUG_IF(FAULTED(tsa_serials_new(&issuing.tsa.serials)) || FAULTED(tsa_recorder_new(&issuing.tsa.recorder)));
+    BUG_IF(FAULTED(tsa_press_new(&issuing.tsa.press)));
     BUG_IF(FAULTED(mem_new(1, sizeof(*nothing), &nothing)));
     tsa_current_init(&issuing.tsa.current, nothing);
     issuing_show(issuing_unit(UNIT_P256));
@@ -83,6 +84,7 @@ static void issuing_start(void)
     tsa_current_clear(&issuing.tsa.current);
     tsa_rules_clear(&issuing.tsa.rules);
     tsa_serials_free(issuing.tsa.serials);
+    tsa_press_free(issuing.tsa.press);
     tsa_recorder_free(issuing.tsa.recorder);
     metrics_free(issuing.services.metrics);
     authority_stop();

@@ -17,7 +17,7 @@ static struct span respond(int kind, utc_us time, bool certificate)
     request.certificate_wanted = certificate;
     struct tsa_statement statement = { .request = &request, .policy = SPAN_ARRAY(policy_body), .time = time };
     statement.serial = 7;
-    assert_fault(tsa_token(op, authority.units[kind], &statement, &token_der), NONE);
+    assert_fault(authority_token(op, authority.units[kind], &statement, &token_der), NONE);
     assert_fault(tsa_reply_granted(op, token_der, &reply), NONE);
     return reply;
 }

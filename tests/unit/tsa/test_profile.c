@@ -33,7 +33,7 @@ static void make(int kind, utc_us time, unsigned digits, bool name, struct made 
         .digits = digits,
         .name = name,
     };
-    assert_fault(tsa_token(op, authority.units[kind], &made->statement, &made->token), NONE);
+    assert_fault(authority_token(op, authority.units[kind], &made->statement, &made->token), NONE);
 }
 
 /* OpenSSL's reading of the TSTInfo. */
@@ -112,7 +112,7 @@ static void every_kind_of_token_passes_the_check(void **state)
             struct made made;
             make(kind, now_whole() + 654321, variant & 1 ? 6 : 0, (variant & 2) != 0, &made);
             made.request.certificate_wanted = (variant & 4) != 0;
-            assert_fault(tsa_token(op, authority.units[kind], &made.statement, &made.token), NONE);
+            assert_fault(authority_token(op, authority.units[kind], &made.statement, &made.token), NONE);
             struct fault fault = tsa_check(op, authority.units[kind], &made.statement, made.token, (variant & 1) != 0);
             if (FAULTED(fault)) {
                 fail_msg("%s %d: %s", unit_types[kind], variant, op->note.log_detail);

@@ -26,6 +26,7 @@ struct caller {
     int timeout_ms;
     struct fault fault;
     const char *subject; /* NULL = "test" */
+    unsigned events;     /* `number` and those behind it */
 };
 
 static void *record_one(void *arg)
@@ -36,14 +37,21 @@ static void *record_one(void *arg)
     BUG_IF(FAULTED(op_new(caller->subject != NULL ? caller->subject : "test", (struct tenant_id){ "default" },
                           caller->timeout_ms, &op)));
     (void)snprintf(data, sizeof(data), "{\"n\":%u}", caller->number);
-    caller->fault = tsa_record(op, log_handle(), recorder, span_text(data));
+    struct span events[TSA_BATCH_MAX];
+    uint64_t sequence = 0;
+    for (unsigned i = 0; i < caller->events; i++) {
+        BUG_IF(FAULTED(arena_copy(op->arena, span_text(data), &events[i])));
+        (void)snprintf(data, sizeof(data), "{\"n\":%u}", caller->number + i + 1);
+    }
+    caller->fault = tsa_record(op, log_handle(), recorder, events, caller->events, &sequence);
+    BUG_IF(FAULTED(caller->fault) != (sequence == 0) || (sequence > 0 && op->recorded_seq != sequence));
     op_free(op);
     return NULL;
 }
 
 static void start_for(const char *subject, struct caller *caller, unsigned number, int timeout_ms)
 {
-    *caller = (struct caller){ .number = number, .timeout_ms = timeout_ms, .subject = subject };
+    *caller = (struct caller){ .number = number, .timeout_ms = timeout_ms, .subject = subject, .events = 1 };
     BUG_IF(pthread_create(&caller->thread, NULL, record_one, caller) != 0);
 }
 static void start(struct caller *caller, unsigned number, int timeout_ms)
@@ -187,6 +195,29 @@ static void a_leader_waits_until_half_of_those_on_their_way_are_there(void **sta
     }
 }
 
+/* An entry is recorded whole, in one message, or not yet. */
+static void what_one_caller_brings_stays_together(void **state)
+{
+    (void)state;
+    struct caller callers[6];
+    log_hold(true);
+    start(&callers[0], 0, 60000);
+    log_wait_for_append();
+    for (unsigned i = 1; i < COUNT_OF(callers); i++) {
+        callers[i] = (struct caller){ .number = i * 100, .timeout_ms = 60000, .events = 30 };
+        BUG_IF(pthread_create(&callers[i].thread, NULL, record_one, &callers[i]) != 0);
+        wait_until_queued(i);
+    }
+    log_hold(false);
+    for (unsigned i = 0; i < COUNT_OF(callers); i++) {
+        assert_fault(finish(&callers[i]), NONE);
+        assert_true(event_store.seen[callers[i].number + callers[i].events - 1]);
+    }
+    assert_int_equal(event_store.events, 1 + 5 * 30);
+    assert_int_equal(event_store.largest, 60);
+    assert_int_equal(event_store.messages, 4); /* 1, 60, 60, 30 */
+}
+
 /* A message has one actor: nobody's stamp is recorded as another's. */
 static void each_event_is_recorded_as_its_own_caller_s(void **state)
 {
@@ -212,7 +243,7 @@ static void *record_many(void *arg)
 {
     unsigned base = *(unsigned *)arg;
     for (unsigned i = 0; i < 200; i++) {
-        struct caller caller = { .number = base + i, .timeout_ms = 60000 };
+        struct caller caller = { .number = base + i, .timeout_ms = 60000, .events = 1 };
         (void)record_one(&caller);
         BUG_IF(FAULTED(caller.fault));
     }
@@ -256,6 +287,7 @@ int main(void)
         TEST(who_is_carried_may_leave_and_the_leader_cleans_up),
         TEST(what_waits_goes_as_one_message),
         TEST(a_leader_waits_until_half_of_those_on_their_way_are_there),
+        TEST(what_one_caller_brings_stays_together),
         TEST(each_event_is_recorded_as_its_own_caller_s),
         TEST(many_threads_record_each_event_once),
     };

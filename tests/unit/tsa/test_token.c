@@ -36,7 +36,7 @@ static struct span respond(const struct tsa_unit *unit, struct span request_der,
         .time = time,
         .digits = 3,
     };
-    assert_fault(tsa_token(op, unit, &statement, &token_der), NONE);
+    assert_fault(authority_token(op, unit, &statement, &token_der), NONE);
     assert_fault(tsa_reply_granted(op, token_der, &reply), NONE);
     return reply;
 }
@@ -269,7 +269,7 @@ static void a_signer_that_cannot_sign_gives_no_token(void **state)
     assert_fault(tsq_parse(op, request_with(SPAN_ARRAY(nonce)), &request), NONE);
     struct tsa_statement statement = { .request = &request, .policy = SPAN_ARRAY(policy_body), .serial = 1 };
     token.refuse = FAULT(SIGNER_UNAVAILABLE);
-    assert_fault(tsa_token(op, authority.units[UNIT_P256], &statement, &untouched), SIGNER_UNAVAILABLE);
+    assert_fault(authority_token(op, authority.units[UNIT_P256], &statement, &untouched), SIGNER_UNAVAILABLE);
     token.refuse = OK;
     assert_null(untouched.at);
 }
