@@ -147,21 +147,25 @@ static size_t batch_max_locked(const struct tsa_press *press)
     return fit < TSA_BATCH_MAX ? (size_t)fit : TSA_BATCH_MAX;
 }
 
-/* Itself, and those behind it who only wait. */
-static void take_locked(struct tsa_press *press, struct entry *own, struct entry *batch[TSA_BATCH_MAX],
-                        struct stamping *stamping)
+/* Itself, and those behind it who only wait: as a list of their own. */
+static void take_locked(struct tsa_press *press, struct entry *own, struct stamping *stamping)
 {
     size_t max = batch_max_locked(press);
+    struct entry **last = &own->next;
     struct entry *entry = own;
     while (entry != NULL && stamping->count < max && (entry == own || entry->state == ENTRY_WAITING) &&
            same_actor(&entry->stamp->op->principal, &stamping->op->principal)) {
         struct entry *next = entry->next;
         remove_locked(press, entry);
         entry->state = ENTRY_TAKEN;
-        batch[stamping->count] = entry;
         stamping->stamps[stamping->count++] = entry->stamp;
+        if (entry != own) {
+            *last = entry;
+            last = &entry->next;
+        }
         entry = next;
     }
+    *last = NULL;
 }
 
 static void learn_locked(struct tsa_press *press, mono_ns span, size_t count)
@@ -192,8 +196,7 @@ static void settle(const struct stamping *stamping, struct fault fault)
 
 static void lead_locked(struct tsa_press *press, struct entry *own, struct stamping *stamping)
 {
-    struct entry *batch[TSA_BATCH_MAX] = { NULL };
-    take_locked(press, own, batch, stamping);
+    take_locked(press, own, stamping);
     bool crowd = press->leaders > press->places;
     unlock(press);
     mono_ns begun = clock_mono();
@@ -212,12 +215,10 @@ static void lead_locked(struct tsa_press *press, struct entry *own, struct stamp
     }
     settle(stamping, fault);
     lock(press);
-    for (size_t i = 0; i < stamping->count; i++) {
-        if (batch[i] == own) {
-            own->state = ENTRY_DONE;
-        } else {
-            tell_locked(batch[i], ENTRY_DONE);
-        }
+    own->state = ENTRY_DONE;
+    for (struct entry *entry = own->next, *next = NULL; entry != NULL; entry = next) {
+        next = entry->next; /* who is told leaves, as soon as the lock is given back */
+        tell_locked(entry, ENTRY_DONE);
     }
 }
 
