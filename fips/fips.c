@@ -105,6 +105,11 @@ void fips_posture(struct fips_posture *ret_posture)
     BUG_IF(pthread_mutex_unlock(&state.lock) != 0);
 }
 
+const char *fips_module_pin(void)
+{
+    return SVC_FIPS_MODULE_SHA256;
+}
+
 bool fips_approved_mode(void)
 {
     struct fips_posture posture;

@@ -29,6 +29,9 @@ void fips_posture(struct fips_posture *ret_posture);
  * otherwise another implementation may have served; with the module active and its self-tests passed. */
 bool fips_approved_mode(void);
 
+/* SHA-256 of the module file that this build trusts and no other, in hex. */
+const char *fips_module_pin(void);
+
 /* Known-answer sign, verify and reject over: ECDSA P-256 and P-384, RSA-3072 PKCS#1 v1.5 and PSS, SHA-2, HMAC-SHA-256,
  * AES-256-GCM. fips_start runs it; also callable again (periodic test). */
 struct fault fips_known_answer_tests(struct buf *detail);

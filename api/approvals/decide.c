@@ -21,16 +21,22 @@ struct fault approval_append(struct op *op, struct services *services, const cha
     return projector_wait(op, services->projector, seq);
 }
 
-static struct fault print_decided(const struct approval_row *row, const char *approver, const char *reason,
-                                  struct buf *out)
+/* Who asked, and whether this was the approval that was still due, stand in the record itself: it is evidence, and who
+ * reads it later has nothing else. */
+static struct fault print_decided(const struct approval_row *row, enum approval_verdict verdict, const char *approver,
+                                  const char *reason, struct buf *out)
 {
     struct jout jout;
     jout_init(&jout, out);
     jout_object(&jout);
     jout_key_text(&jout, "request_id", row->id.text);
     jout_key_text(&jout, "resource", row->resource);
+    jout_key_text(&jout, "requester", row->requester);
     jout_key_text(&jout, "approver", approver);
     jout_key_text(&jout, "reason", reason);
+    if (verdict == VERDICT_GRANTED) {
+        jout_key_bool(&jout, "approved", row->approvals + 1 >= row->needed);
+    }
     jout_object_end(&jout);
     return jout_end(&jout);
 }
@@ -71,7 +77,7 @@ static struct fault decide_once(struct op *op, struct services *services, struct
         op_changed_nothing(op);
         return OK; /* recorded before: that is the answer */
     }
-    TRY(print_decided(&found->row, approver, reason, &data));
+    TRY(print_decided(&found->row, verdict, approver, reason, &data));
     const struct span parts[] = { span_text(op->tenant.text), span_text(id.text), span_text(approver) };
     TRY(approval_append(op, services, types[verdict], parts, COUNT_OF(parts), &data, found->lane));
     TRY(approval_case_read(op, services, id, approver, verdict, found));

@@ -40,14 +40,29 @@ static struct fault check_roles(struct op *op, const struct identity *identity, 
     return OK;
 }
 
-static struct fault check_request(struct op *op, const struct identity *identity, const struct token_request *request)
+/* Auditors come from outside and leave again: their access ends by itself. */
+static struct fault check_lifetime(struct op *op, const struct config *config, const struct token_request *request)
+{
+    int64_t most = config->auditor_token_max / NS_PER_S;
+    for (size_t i = 0; i < request->role_count; i++) {
+        if (strcmp(request->roles[i], "auditor") == 0 && request->ttl_s > most) {
+            return op_fail_field(op, FAULT(TOKEN_LIFETIME), "/ttl_seconds",
+                                 "a token with the role auditor lives for at most %lld seconds "
+                                 "(identity.auditor_token_max)",
+                                 (long long)most);
+        }
+    }
+    return OK;
+}
+
+static struct fault check_request(struct op *op, const struct services *services, const struct token_request *request)
 {
     TRY(check_subject(op, request->subject));
-    TRY(check_roles(op, identity, request));
+    TRY(check_roles(op, services->identity, request));
     if (request->ttl_s < 1 || request->ttl_s > TOKEN_TTL_MAX_S) {
         return op_fail_field(op, FAULT(JSON_FIELD), "/ttl_seconds", "ttl_seconds must be 1 to %d", TOKEN_TTL_MAX_S);
     }
-    return OK;
+    return check_lifetime(op, services->config, request);
 }
 
 static bool has_role(const struct principal *principal, const char *name)
@@ -152,7 +167,7 @@ struct fault identity_token_issue(struct op *op, struct services *services, cons
                                   struct token_issued *ret_token)
 {
     struct token_issued token = { 0 };
-    TRY(check_request(op, services->identity, request));
+    TRY(check_request(op, services, request));
     struct fault fault = issue(op, services, request, &token);
     if (!FAULTED(fault)) {
         *ret_token = token;

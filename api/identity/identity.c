@@ -61,6 +61,12 @@ uint64_t identity_permissions(const struct identity *identity, const char *roles
     return principal->permissions;
 }
 
+uint64_t identity_roles_permit(const struct identity *identity, const char *roles)
+{
+    struct principal principal = { 0 };
+    return identity_permissions(identity, roles, &principal);
+}
+
 static struct fault refuse(struct op *op)
 {
     return op_fail(op, FAULT(UNAUTHENTICATED), "send a valid token: Authorization: Bearer svc_...");

@@ -31,6 +31,8 @@ DEFINE_FREEP(struct identity, identity_close)
  * (never says which part was wrong), TOKEN_EXPIRED, TOKEN_REVOKED. */
 struct fault identity_authenticate(struct op *op, struct identity *identity, struct store *store,
                                    const char *authorization);
+/* What "a b c", the roles of a token, permit: bit n = permission n. */
+uint64_t identity_roles_permit(const struct identity *identity, const char *roles);
 bool principal_may(const struct principal *principal, enum permission permission);
 
 #endif

@@ -4,7 +4,7 @@
 
 #include "appliance/base/op.h"
 
-#define RESPONSE_HEADERS_MAX 8
+#define RESPONSE_HEADERS_MAX 16
 
 struct response {
     int status; /* 0 = not answered yet */

@@ -46,7 +46,8 @@ static struct fault entry_init(const struct route *route, struct buf *why, struc
         entry->param[entry->count] = param;
         entry->segments[entry->count] = param ? span_of(at + 2, len - 2) : span_of(at + 1, len);
         params += param;
-        if (len == 0 || label + (int)len + 2 > LABEL_MAX) {
+        bool inside = at[1] != 0 || entry->count == 0; /* only "/folder/" ends with an empty one */
+        if ((len == 0 && inside) || label + (int)len + 2 > LABEL_MAX) {
             return complain(why, route, "empty segment or path too long");
         }
         label += snprintf(entry->label + label, LABEL_MAX - (size_t)label, "/%.*s", param ? 3 : (int)len,
@@ -188,7 +189,8 @@ static bool path_matches(const struct entry *entry, const struct path *path)
         return false;
     }
     for (size_t i = 0; i < path->count; i++) {
-        if (!entry->param[i] && !span_equal(entry->segments[i], path->segments[i])) {
+        bool fits = entry->param[i] ? path->segments[i].len > 0 : span_equal(entry->segments[i], path->segments[i]);
+        if (!fits) {
             return false;
         }
     }

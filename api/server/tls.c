@@ -6,11 +6,6 @@
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 
-#define TLS12_CIPHERS                                                                                           \
-    "ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-RSA-AES256-GCM-SHA384:ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-" \
-    "GCM-SHA256"
-#define TLS13_CIPHERS "TLS_AES_256_GCM_SHA384:TLS_AES_128_GCM_SHA256"
-#define GROUPS        "P-256:P-384" /* the default would offer hybrids, which are fenced */
 #define SIGNATURES                                                                                                   \
     "ecdsa_secp256r1_sha256:ecdsa_secp384r1_sha384:rsa_pss_rsae_sha256:rsa_pss_rsae_sha384:rsa_pss_rsae_sha512:rsa_" \
     "pkcs1_sha256:rsa_pkcs1_sha384:rsa_pkcs1_sha512"
@@ -54,8 +49,8 @@ static bool restrict_context(SSL_CTX *context)
     (void)SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_alpn_select_cb(context, choose_protocol, NULL);
     return SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) == 1 &&
-           SSL_CTX_set_cipher_list(context, TLS12_CIPHERS) == 1 &&
-           SSL_CTX_set_ciphersuites(context, TLS13_CIPHERS) == 1 && SSL_CTX_set1_groups_list(context, GROUPS) == 1 &&
+           SSL_CTX_set_cipher_list(context, SERVER_TLS12_CIPHERS) == 1 &&
+           SSL_CTX_set_ciphersuites(context, SERVER_TLS13_CIPHERS) == 1 && SSL_CTX_set1_groups_list(context, SERVER_TLS_GROUPS) == 1 &&
            SSL_CTX_set1_sigalgs_list(context, SIGNATURES) == 1 && SSL_CTX_set_num_tickets(context, 0) == 1;
 }
 

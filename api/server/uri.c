@@ -69,11 +69,14 @@ struct fault path_split(struct op *op, const char *text, struct path *ret_path)
     for (const char *at = text; *at == '/' && len > 1;) {
         size_t end = strcspn(at + 1, "/");
         struct span segment = span_of(at + 1, end);
-        if (end == 0 || path.count == PATH_SEGMENTS_MAX) {
+        bool last = at[1] == 0; /* "/folder/": the empty segment behind it is the folder's own page */
+        if ((end == 0 && !last) || path.count == PATH_SEGMENTS_MAX) {
             return op_fail(op, FAULT(ROUTE), "no route has an empty path segment or more than %d of them",
                            PATH_SEGMENTS_MAX);
         }
-        TRY(segment_check(op, segment));
+        if (!last) {
+            TRY(segment_check(op, segment));
+        }
         path.segments[path.count++] = segment;
         at += 1 + end;
     }

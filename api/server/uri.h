@@ -9,13 +9,14 @@
 #define QUERY_MAX_LEN     4096
 #define QUERY_PARAMS_MAX  32
 
-/* Undecoded segments, borrowed from the text. "/" has none. */
+/* Undecoded segments, borrowed from the text. "/" has none; the last one of "/folder/" is empty, which no {name} of a
+ * template matches: only a template that ends with '/' itself. */
 struct path {
     struct span segments[PATH_SEGMENTS_MAX];
     size_t count;
 };
 /* BAD_ARGUMENT: other characters than RFC 3986 has, a broken or unsafe escape, "." or "..". ROUTE: an empty segment
- * (doubled or trailing slash), too many or too long: no route looks like that. */
+ * before the end, too many or too long: no route looks like that. */
 struct fault path_split(struct op *op, const char *text, struct path *ret_path);
 
 /* The decoded text in op's arena. BAD_ARGUMENT: broken escapes, control characters, invalid UTF-8. */

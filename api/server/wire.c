@@ -36,8 +36,10 @@ static struct fault put_fixed(const struct op *op, const struct wire_answer *ans
     if (response->content_type != NULL && (answer->chunked || response->body.len > 0)) {
         TRY(buf_printf(out, "Content-Type: %s\r\n", response->content_type));
     }
-    TRY(answer->chunked ? buf_text(out, "Transfer-Encoding: chunked\r\n")
-                        : buf_printf(out, "Content-Length: %zu\r\n", response->body.len));
+    if (response->status != 304) { /* which would be asked about the length that a 200 has (RFC 9110 8.6) */
+        TRY(answer->chunked ? buf_text(out, "Transfer-Encoding: chunked\r\n")
+                            : buf_printf(out, "Content-Length: %zu\r\n", response->body.len));
+    }
     TRY(buf_printf(out, "Connection: %s\r\ntraceparent: %s\r\n", answer->keep_alive ? "keep-alive" : "close",
                    traceparent));
     TRY(buf_text(out, says_what_may_be_kept(response) ? "" : "Cache-Control: no-store\r\n"));

@@ -54,6 +54,9 @@ DEFINE_FREEP(struct store, store_close)
 /* Takes a connection (STORE_BUSY after the acquire window or the operation's deadline), begins, sets the tenant.
  * Raises op->tx_open. */
 struct fault tx_begin(struct op *op, struct store *store, enum store_pool pool, struct tx **ret_tx);
+/* The same, for reading only, and all of it as of one moment: every statement sees what was committed when the first
+ * one began (REPEATABLE READ, READ ONLY). A write is refused by the database (INTERNAL). Never a TX_CONFLICT. */
+struct fault tx_begin_snapshot(struct op *op, struct store *store, enum store_pool pool, struct tx **ret_tx);
 /* Gives the connection back in any case; on failure the transaction is rolled back. *tx becomes NULL. */
 struct fault tx_commit(struct tx **tx);
 void tx_rollback(struct tx *tx); /* NULL is fine */

@@ -8,6 +8,8 @@
 #define ANSWER_GRACE_NS (250 * NS_PER_MS)
 
 static const struct sql SQL_BEGIN = { "svc_begin", "BEGIN", 0 };
+static const struct sql SQL_BEGIN_SNAPSHOT = { "svc_begin_snapshot", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+                                               0 };
 static const struct sql SQL_COMMIT = { "svc_commit", "COMMIT", 0 };
 static const struct sql SQL_SCOPE = {
     "svc_scope",
@@ -19,17 +21,21 @@ static const struct sql SQL_TENANT = { "svc_tenant", "SELECT set_config('svc.ten
 struct tx {
     struct op *op;
     struct slot *slot;
+    const struct sql *begin;
     struct tenant_id tenant;
     int64_t statement_ns;
     bool begun;          /* BEGIN is queued or sent: it travels with the first statement */
     struct fault failed; /* sticky: the server has already rolled back */
 };
 
-struct fault tx_begin(struct op *op, struct store *store, enum store_pool pool, struct tx **ret_tx)
+static struct fault begin_by(struct op *op, struct store *store, enum store_pool pool, const struct sql *begin,
+                             struct tx **ret_tx)
 {
     struct tx *made = NULL;
     TRY(mem_new(1, sizeof(*made), &made));
-    *made = (struct tx){ .op = op, .tenant = op->tenant, .statement_ns = store->config->postgres_statement };
+    *made = (struct tx){
+        .op = op, .begin = begin, .tenant = op->tenant, .statement_ns = store->config->postgres_statement
+    };
     struct fault fault = pool_take(op, store->pools[pool], &made->slot);
     if (FAULTED(fault)) {
         mem_free(made);
@@ -38,6 +44,16 @@ struct fault tx_begin(struct op *op, struct store *store, enum store_pool pool, 
     op->tx_open++;
     *ret_tx = made;
     return OK;
+}
+
+struct fault tx_begin(struct op *op, struct store *store, enum store_pool pool, struct tx **ret_tx)
+{
+    return begin_by(op, store, pool, &SQL_BEGIN, ret_tx);
+}
+
+struct fault tx_begin_snapshot(struct op *op, struct store *store, enum store_pool pool, struct tx **ret_tx)
+{
+    return begin_by(op, store, pool, &SQL_BEGIN_SNAPSHOT, ret_tx);
 }
 
 static void tx_end(struct tx *tx)
@@ -65,7 +81,7 @@ static struct fault queue_begin(struct tx *tx)
 {
     char timeout[16];
     (void)snprintf(timeout, sizeof(timeout), "%d", statement_ms(tx));
-    TRY(connection_queue(tx->op, tx->slot->connection, &SQL_BEGIN, NULL, 0));
+    TRY(connection_queue(tx->op, tx->slot->connection, tx->begin, NULL, 0));
     tx->begun = true;
     return connection_queue(tx->op, tx->slot->connection, &SQL_SCOPE,
                             (struct sql_arg[]){ SQL_TEXT(tx->tenant.text), SQL_TEXT(timeout) }, 2);

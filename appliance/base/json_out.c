@@ -3,8 +3,6 @@
 #include "appliance/base/codec.h"
 #include "appliance/base/utf8.h"
 
-#include <inttypes.h>
-
 void jout_init(struct jout *jout, struct buf *out)
 {
     *jout = (struct jout){ .out = out };
@@ -83,11 +81,36 @@ void jout_array_end(struct jout *jout)
     close_level(jout, "]");
 }
 
+/* Printable ASCII that needs no escape: almost all of it. */
+static bool is_plain(struct span text)
+{
+    for (size_t i = 0; i < text.len; i++) {
+        uint8_t c = text.at[i];
+        if (c < 0x20 || c >= 0x80 || c == '"' || c == '\\') {
+            return false;
+        }
+    }
+    return true;
+}
+
+static struct fault put_plain(struct buf *out, struct span text)
+{
+    uint8_t *at;
+    REQUIRE(text.len <= SIZE_MAX - 2, TOO_LARGE);
+    TRY(buf_reserve(out, text.len + 2, &at));
+    at[0] = '"';
+    if (text.len > 0) {
+        memcpy(at + 1, text.at, text.len);
+    }
+    at[text.len + 1] = '"';
+    return OK;
+}
+
 /* RFC 8785 3.2.2.2: the two-character escapes where JSON has them, \u00xx for other controls, nothing else. */
 static struct fault put_string(struct buf *out, struct span text)
 {
-    if (text.len == 0) {
-        return buf_text(out, "\"\"");
+    if (is_plain(text)) {
+        return put_plain(out, text);
     }
     TRY(utf8_check(text));
     TRY(buf_u8(out, '"'));
@@ -144,9 +167,19 @@ void jout_text(struct jout *jout, const char *text)
 
 void jout_int(struct jout *jout, int64_t value)
 {
+    char digits[20]; /* of 2^63, a sign in front */
+    size_t at = sizeof(digits);
+    uint64_t rest = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+    do {
+        digits[--at] = (char)('0' + rest % 10);
+        rest /= 10;
+    } while (rest != 0);
+    if (value < 0) {
+        digits[--at] = '-';
+    }
     before_value(jout);
     if (!FAULTED(jout->first)) {
-        keep(jout, buf_printf(jout->out, "%" PRId64, value));
+        keep(jout, buf_put(jout->out, span_of(digits + at, sizeof(digits) - at)));
     }
 }
 

@@ -13,7 +13,7 @@
 
 #include <string.h>
 
-#define TOKEN_TTL  "8760h"
+#define TOKEN_S    (8760LL * 3600)
 #define RENEW_US   (30 * 24 * 3600 * US_PER_S)
 #define ANSWER_MAX ((size_t)64 << 10)
 #define CHAIN_MAX  ((size_t)256 << 10)
@@ -60,9 +60,13 @@ static struct fault tenant_ensure(struct op *op, const struct appliance *applian
 static struct fault token_create(struct op *op, const struct appliance *appliance, const char *role,
                                  struct token_answer *ret_answer)
 {
-    const char *const words[] = { "token",     "create",  "--tenant", appliance->config->first_tenant,
-                                  "--subject", role,      "--role",   role,
-                                  "--ttl",     TOKEN_TTL, "--json",   NULL };
+    bool bounded = strcmp(role, "auditor") == 0 && appliance->config->auditor_token_max < TOKEN_S * NS_PER_S;
+    const char *ttl = NULL;
+    TRY(arena_printf(op->arena, &ttl, "%llds",
+                     (long long)(bounded ? appliance->config->auditor_token_max / NS_PER_S : TOKEN_S)));
+    const char *const words[] = { "token",     "create", "--tenant", appliance->config->first_tenant,
+                                  "--subject", role,     "--role",   role,
+                                  "--ttl",     ttl,      "--json",   NULL };
     CLEANUP(buf_free) struct buf answer = BUF_INIT(ANSWER_MAX);
     TRY(api_command(op, appliance, words, &answer));
     return jin_decode(op, buf_span(&answer), token_fields, COUNT_OF(token_fields), ret_answer);

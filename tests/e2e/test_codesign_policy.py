@@ -172,9 +172,21 @@ class Policy(unittest.TestCase):
         self.assertEqual((told["state"], told["approvers"], told["approvals"]), ("pending", 2, 1))
         self.approved(self.ben, resource)
         self.signs(session, body)
-        granted = [r["data"]["approver"] for r in all_records(self.a)
+        granted = [r["data"] for r in all_records(self.a)
                    if r["type"] == "approval.granted" and r["data"]["resource"] == resource]
-        self.assertEqual(sorted(granted), ["anna", "ben"])
+        self.assertEqual([(g["approver"], g["approved"]) for g in granted], [("anna", False), ("ben", True)])
+        self.assertEqual({g["requester"] for g in granted}, {"builder"})
+        self.change_is_evidence()
+
+    def change_is_evidence(self):
+        """What frameworks ask of these records is what stands in them."""
+        answer = self.a.api("GET", "/api/v1/compliance/evidence-packs/soc2", token="AUDITOR")
+        self.assertEqual(answer.status, 200, answer)
+        verdicts = {v["control"]: v for v in answer.json["signed_export"]["manifest"]["verdicts"]}
+        for control, name in (("CC7", "policy-decision"), ("CC8", "active-authored-policy"), ("CC8", "approved-change")):
+            asked = next(p for p in verdicts[control]["prerequisites"] if p["name"] == name)
+            self.assertEqual(asked["state"], "met", asked)
+        self.assertEqual([e["reason"] for e in asked["population"]["excluded"]], ["condition"], asked)
 
     def test_one_denial_is_enough(self):
         session, body = self.prepare(self.body("critical"))

@@ -331,6 +331,28 @@ static void a_deadlock_is_a_retryable_conflict(void **state)
     assert_true(first == FAULT_TX_CONFLICT || (uintptr_t)second == FAULT_TX_CONFLICT);
 }
 
+static void a_snapshot_sees_one_moment_and_refuses_to_write(void **state)
+{
+    (void)state;
+    CLEANUP(op_freep) struct op *op = test_op("tenant-s", 20000);
+    CLEANUP(op_freep) struct op *other = test_op("tenant-s", 20000);
+    CLEANUP(tx_rollbackp) struct tx *tx = NULL;
+    CLEANUP(rows_freep) struct rows *first = NULL;
+    CLEANUP(rows_freep) struct rows *second = NULL;
+    assert_ok(put(other, "tenant-s", 1, "x"));
+    assert_ok(tx_begin_snapshot(op, store, STORE_REQUEST, &tx));
+    assert_ok(tx_query(tx, &COUNT, NULL, 0, &first));
+    assert_ok(put(other, "tenant-s", 2, "x"));
+    assert_ok(tx_query(tx, &COUNT, NULL, 0, &second));
+    assert_int_equal(rows_int(first, 0, 0), 1);
+    assert_int_equal(rows_int(second, 0, 0), 1);
+    assert_fault(tx_exec(tx, &CHANGE, (struct sql_arg[]){ SQL_TEXT("y"), SQL_INT(1) }, 2, NULL), INTERNAL);
+    assert_string_equal(op->note.sqlstate, "25006");
+    tx_rollback(TAKE(tx));
+    assert_int_equal(count_of(other, STORE_REQUEST, &COUNT), 2); /* the session's next transaction is an ordinary one */
+    assert_ok(put(other, "tenant-s", 3, "x"));
+}
+
 static void a_tenant_change_within_a_transaction_moves_the_scope(void **state)
 {
     (void)state;
@@ -475,6 +497,7 @@ int main(void)
         cmocka_unit_test(a_full_pool_refuses_after_the_acquire_window),
         cmocka_unit_test(terminated_sessions_are_replaced),
         cmocka_unit_test(a_deadlock_is_a_retryable_conflict),
+        cmocka_unit_test(a_snapshot_sees_one_moment_and_refuses_to_write),
         cmocka_unit_test(a_tenant_change_within_a_transaction_moves_the_scope),
         cmocka_unit_test(a_lock_has_one_holder_and_dies_with_its_session),
         cmocka_unit_test(projections_are_not_emptied_under_a_running_projector),

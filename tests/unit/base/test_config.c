@@ -222,11 +222,11 @@ static void a_log_that_is_not_synced_needs_replicas(void **state)
 static void there_are_more_threads_than_bulkhead_places(void **state)
 {
     (void)state;
-    assert_refused("http:\n  threads: 76\n",
-                   "svc.yaml:2: http.threads: 76 must be more than the sum of the bulkheads' limits, 76");
-    assert_refused("bulkheads:\n  api:\n    limit: 68\n",
+    assert_refused("http:\n  threads: 78\n",
+                   "svc.yaml:2: http.threads: 78 must be more than the sum of the bulkheads' limits, 78");
+    assert_refused("bulkheads:\n  api:\n    limit: 66\n",
                    "http.threads: 96 must be more than the sum of the bulkheads' limits, 96");
-    assert_accepted("http:\n  threads: 77\n");
+    assert_accepted("http:\n  threads: 79\n");
 }
 
 static void a_listener_has_an_address_and_a_port(void **state)

@@ -64,6 +64,7 @@ static void the_shipped_roles_keep_duties_apart(void **state)
         { "approver", PERMISSION_CERTS_ISSUE, PERMISSION_KEYS_WRITE },
         { "ci", PERMISSION_KEYS_WRITE, PERMISSION_KEYS_ADMIN },
         { "auditor", PERMISSION_AUDIT_READ, PERMISSION_KEYS_READ },
+        { "adcs-collector", PERMISSION_ADCS_OBSERVE, PERMISSION_AUDIT_READ },
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct principal principal = { 0 };

@@ -58,6 +58,9 @@ static const struct route things[] = {
     { COMMON("things.get", GET_THING), .answer = thing_answer, .answer_count = 1, .doc = "One thing." },
     { COMMON("things.list", "/api/v1/things"), .query = list_query },
     { COMMON("things.newest", "/api/v1/things/newest") },
+    { COMMON("folder", "/folder") },
+    { COMMON("folder.index", "/folder/") },
+    { COMMON("folder.file", "/folder/{file}") },
     { COMMON("things.make", "/api/v1/things"), .method = ROUTE_POST, .flags = ROUTE_MUTATION, .body = make_fields,
       .body_count = COUNT_OF(make_fields), .body_size = sizeof(struct make_body) },
     { COMMON("things.part", "/api/v1/things/{id}/parts/{part}"), .method = ROUTE_DELETE, .flags = ROUTE_MUTATION },
@@ -129,6 +132,7 @@ static void tables_that_contradict_themselves_are_refused(void **state)
     REFUSE("body table", { COMMON("a", "/a"), .method = ROUTE_POST, .flags = ROUTE_EFFECT_FREE, .body = make_fields });
     REFUSE("must begin", { COMMON("a", "a") });
     REFUSE("empty segment", { COMMON("a", "/a//b") });
+    REFUSE("empty segment", { COMMON("a", "/") });
     REFUSE("parameters", { COMMON("a", "/{a}/{b}/{c}/{d}/{e}") });
     REFUSE("2xx", { .name = "a", .path = "/a", .handler = answer, .success_status = 404 });
 }
@@ -145,6 +149,22 @@ static void unknown_paths_have_no_route(void **state)
         struct route_match found;
         assert_fault(match(op, LISTENER_TLS, "GET", unknown[i], &found, NULL), ROUTE);
     }
+}
+
+static void a_folder_and_its_own_page_are_two_paths(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *path, *route;
+    } rows[] = { { "/folder", "folder" }, { "/folder/", "folder.index" }, { "/folder/x", "folder.file" } };
+    CLEANUP(op_freep) struct op *op = test_op();
+    struct route_match found;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        assert_fault(match(op, LISTENER_TLS, "GET", rows[i].path, &found, NULL), NONE);
+        assert_string_equal(found.route->name, rows[i].route);
+    }
+    assert_fault(match(op, LISTENER_TLS, "GET", "/folder/x/", &found, NULL), ROUTE);
+    assert_fault(match(op, LISTENER_TLS, "GET", "/api/v1/things/1/", &found, NULL), ROUTE);
 }
 
 static void a_known_path_with_another_method_says_what_is_allowed(void **state)
@@ -284,6 +304,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tables_that_contradict_themselves_are_refused),
         cmocka_unit_test(unknown_paths_have_no_route),
+        cmocka_unit_test(a_folder_and_its_own_page_are_two_paths),
         cmocka_unit_test(a_known_path_with_another_method_says_what_is_allowed),
         cmocka_unit_test(each_listener_shows_its_own_routes),
         cmocka_unit_test(a_malformed_parameter_is_refused),

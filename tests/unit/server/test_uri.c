@@ -28,7 +28,7 @@ static void paths_that_no_route_can_have_are_not_found(void **state)
     assert_fault(path_split(op, "a/b", &path), ROUTE);
     assert_fault(path_split(op, "//a", &path), ROUTE);
     assert_fault(path_split(op, "/a//b", &path), ROUTE);
-    assert_fault(path_split(op, "/a/", &path), ROUTE);
+    assert_fault(path_split(op, "/a//", &path), ROUTE);
     assert_fault(path_split(op, "/1/2/3/4/5/6/7/8/9/10/11/12/13/14/15/16/17", &path), ROUTE);
     char longer[PATH_MAX_LEN + 10];
     memset(longer, 'a', sizeof(longer));
@@ -48,6 +48,9 @@ static void a_path_is_split_undecoded(void **state)
     assert_int_equal(path.count, 4);
     assert_true(span_equal_text(path.segments[2], "%6beys"));
     assert_fault(path_split(op, "/a/.../b", &path), NONE);
+    assert_fault(path_split(op, "/a/", &path), NONE);
+    assert_int_equal(path.count, 2);
+    assert_int_equal(path.segments[1].len, 0);
 }
 
 static void broken_escapes_and_controls_do_not_decode(void **state)
