@@ -1,0 +1,48 @@
+# cmake -DOUT=file.c -P EmbedConsole.cmake FILE...: writes console_assets[] (api/console/internal.h) from the console's
+# files, in file name order: the bytes, the same compressed by gzip, and their digest, which is the entity tag.
+set(files)
+set(past_script FALSE)
+math(EXPR last "${CMAKE_ARGC} - 1")
+foreach(i RANGE ${last})
+    if(past_script)
+        list(APPEND files ${CMAKE_ARGV${i}})
+    elseif("${CMAKE_ARGV${i}}" MATCHES "EmbedConsole\\.cmake$")
+        set(past_script TRUE)
+    endif()
+endforeach()
+list(SORT files COMPARE FILE_BASENAME)
+
+set(TYPE_html "text/html; charset=utf-8")
+set(TYPE_js "text/javascript; charset=utf-8")
+set(TYPE_css "text/css; charset=utf-8")
+set(TYPE_svg "image/svg+xml")
+
+function(to_bytes file ret_bytes)
+    file(READ ${file} hex HEX)
+    string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${hex}")
+    set(${ret_bytes} "${bytes}" PARENT_SCOPE)
+endfunction()
+
+set(texts)
+set(rows)
+set(count 0)
+foreach(file ${files})
+    get_filename_component(name ${file} NAME)
+    if(NOT name MATCHES "^[a-z0-9-]+\\.(html|js|css|svg)$")
+        message(FATAL_ERROR "${file}: a file of the console is called name.html, .js, .css or .svg")
+    endif()
+    set(type "${TYPE_${CMAKE_MATCH_1}}")
+    set(packed ${OUT}.gz)
+    execute_process(COMMAND gzip -9nc ${file} OUTPUT_FILE ${packed} COMMAND_ERROR_IS_FATAL ANY)
+    file(SHA256 ${file} sha256)
+    to_bytes(${file} plain)
+    to_bytes(${packed} gzip)
+    file(REMOVE ${packed})
+    string(APPEND texts "static const unsigned char plain_${count}[] = { ${plain} };\n"
+        "static const unsigned char gzip_${count}[] = { ${gzip} };\n")
+    string(APPEND rows "    { \"${name}\", \"${type}\", \"${sha256}\", { plain_${count}, sizeof(plain_${count}) },"
+        " { gzip_${count}, sizeof(gzip_${count}) } },\n")
+    math(EXPR count "${count} + 1")
+endforeach()
+file(WRITE ${OUT} "/* Made by cmake/EmbedConsole.cmake. */\n#include \"api/console/internal.h\"\n\n${texts}
+const struct console_asset console_assets[] = {\n${rows}};\nconst size_t console_asset_count = ${count};\n")
