@@ -8,21 +8,12 @@
 #define API_INVENTORY_INVENTORY_H
 
 #include "api/feature.h"
+#include "api/inventory/fact.h"
 #include "api/services.h"
 
 extern const struct feature inventory_feature;        /* certificates, custody, owners, access reviews */
 extern const struct feature inventory_adcs_feature;   /* AD CS observations and drift */
 extern const struct feature inventory_crypto_feature; /* readiness, bill of materials, attestations, editions */
-
-enum inventory_fact {
-#define FACT_ROW(symbol, text, doc) INVENTORY_FACT_##symbol,
-#include "api/inventory/fact.def"
-#undef FACT_ROW
-    INVENTORY_FACT_COUNT
-};
-/* fact_names.c, pure. NULL-terminated texts; and is this one? */
-const char *inventory_fact_text(enum inventory_fact fact);
-bool inventory_fact_known(const char *text);
 
 enum inventory_fact_state { INVENTORY_ABSENT, INVENTORY_HOLDS, INVENTORY_FAILS, INVENTORY_MALFORMED };
 struct inventory_statement {
@@ -46,11 +37,11 @@ struct fault inventory_crypto_facts(struct op *op, struct services *services, st
 
 /* The datasets of an evidence pack, each one JSON object (canonical order of members: print them in alphabetical
  * order), written as a value into `out`. Same facts, same bytes. */
-struct fault inventory_custody_print(struct op *op, struct services *services, struct tx *tx, struct jout *out);
+/* Custody, counts of the bill of materials, and the crypto-readiness dataset: of one walk over all there is. */
+struct fault inventory_assets_print(struct op *op, struct services *services, struct tx *tx, struct jout *custody,
+                                    struct jout *cbom, struct jout *readiness);
 struct fault inventory_adcs_print(struct op *op, struct services *services, struct tx *tx, utc_us from, utc_us to,
                                   struct jout *out);
-struct fault inventory_cbom_print(struct op *op, struct services *services, struct tx *tx, struct jout *out);
-struct fault inventory_readiness_print(struct op *op, struct services *services, struct tx *tx, struct jout *out);
 
 /* The newest attestation of each statement, not withdrawn; texts in op's arena. */
 struct inventory_attestation {

@@ -125,6 +125,9 @@ struct fault key_append_expecting(struct op *op, struct services *services, cons
 void keys_project_limited(struct projection *projection);
 struct fault project_key_generated(struct projection *projection, const struct event_view *event);
 struct fault project_key_certified(struct projection *projection, const struct event_view *event);
+/* project_certificates.c: the leaf of a chain goes into the tenant's inventory of certificates. */
+struct fault key_project_leaf(struct projection *projection, const char *key_id, struct span chain,
+                              struct sql_arg not_after);
 struct fault project_key_csr_signed(struct projection *projection, const struct event_view *event);
 struct fault project_key_destroyed(struct projection *projection, const struct event_view *event);
 struct fault project_key_erased(struct projection *projection, const struct event_view *event);

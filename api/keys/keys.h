@@ -124,6 +124,8 @@ struct fault keys_read_chain(struct op *op, struct span json, struct span chain[
  * pointer of the bad one. At most KEYS_CERTIFICATES_MAX. */
 struct fault keys_check_stamping(struct op *op, struct span spki, const struct span *certificates, size_t count,
                                  utc_us now);
+/* The id of a certificate in the tenant's inventory: the first 16 bytes of its SHA-256 in the form of a UUID. */
+void keys_certificate_id(const struct sha256 *fingerprint, struct uuid *ret_id);
 /* For the feature's projections. chain: DER one behind the other. The last one takes the key out of the token. */
 struct fault keys_project_certificates(struct projection *projection, const char *key_id, struct span chain);
 struct fault keys_project_activation(struct projection *projection, const struct event_view *event, const char *key_id);

@@ -113,7 +113,8 @@ struct fault project_key_certified(struct projection *projection, const struct e
     const struct sql_arg args[] = { SQL_TEXT(data.key_id), SQL_BYTES(data.certificate_chain),
                                     data.command_id != NULL ? SQL_TEXT(data.command_id) : SQL_NONE,
                                     end_of(data.certificate_chain) };
-    return tx_queue(projection_tx(projection), &SQL_CERTIFIED, args, COUNT_OF(args));
+    TRY(tx_queue(projection_tx(projection), &SQL_CERTIFIED, args, COUNT_OF(args)));
+    return key_project_leaf(projection, data.key_id, data.certificate_chain, args[3]);
 }
 
 /* For the audit alone: a request changes nothing of the key, its version neither. */
@@ -160,7 +161,8 @@ struct fault project_key_erased(struct projection *projection, const struct even
 struct fault keys_project_certificates(struct projection *projection, const char *key_id, struct span chain)
 {
     const struct sql_arg args[] = { SQL_TEXT(key_id), SQL_BYTES(chain), SQL_NONE, end_of(chain) };
-    return tx_queue(projection_tx(projection), &SQL_CERTIFIED, args, COUNT_OF(args));
+    TRY(tx_queue(projection_tx(projection), &SQL_CERTIFIED, args, COUNT_OF(args)));
+    return key_project_leaf(projection, key_id, chain, args[3]);
 }
 
 struct fault keys_project_end(struct projection *projection, const struct event_view *event, const char *key_id,

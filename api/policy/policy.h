@@ -76,6 +76,9 @@ DEFINE_FREEP(struct policy, policy_free)
  * are not loaded yet, or not any more) denies. ca.policy.require_approval turns an allow into one approval. */
 void policy_decide(const struct policy *policy, const struct config *config, const struct may_sign *input,
                    struct policy_decision *ret_decision);
+/* naming.c: how many rules that concern the tenant have a condition on keys that this key meets; 0 for a NULL policy. A
+ * rule without such a condition holds for every key and names none. */
+size_t policy_rules_naming(const struct policy *policy, const char *tenant, const char *key_id, const char *key_name);
 /* 64 hex digits over all rules and the ca.policy settings: part of a preview's configuration. "" for NULL policy is
  * not used: it is the digest of the settings alone. Comments, file names and lines are no part of it. */
 void policy_digest(const struct policy *policy, const struct config *config, char ret_text[65]);

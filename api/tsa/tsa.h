@@ -24,6 +24,13 @@ struct fault tsa_history(struct op *op, struct services *services, struct tsa_ch
 
 /* Is the authority on (protocols.tsa.enabled)? Then what leaves with an anchor must have one. */
 bool tsa_is_on(const struct services *services);
+/* Is the clock trusted that time stamps take their time from? `says`: one sentence, constant. */
+struct tsa_time_state {
+    bool on; /* there is an authority at all */
+    bool trusted;
+    const char *says;
+};
+void tsa_time_state(const struct services *services, struct tsa_time_state *ret_state);
 /* A TimeStampToken of the authority of /tsa over a SHA-256 value, with certificates and without nonce; DER in op's
  * arena. Recorded like every other before it is handed out. The faults of the authority: TSA_TIME when the clock is not
  * trusted, TSA_NO_UNIT, the signer's and the log's. BUG_IF(tx_open). */
