@@ -40,13 +40,12 @@ static struct fault print_url(const struct cli *cli, const struct api_call *call
         base_len--;
     }
     TRY(buf_put(url, span_of(cli->base_url, base_len)));
-    const char *brace = strchr(path, '{');
-    size_t head = brace != NULL ? (size_t)(brace - path) : strlen(path);
-    TRY(buf_put(url, span_of(path, head)));
-    if (brace != NULL) {
-        TRY(put_encoded(url, call->id));
-        TRY(buf_text(url, strchr(brace, '}') + 1));
+    for (const char *brace; (brace = strchr(path, '{')) != NULL; path = strchr(brace, '}') + 1) {
+        bool kind = strncmp(brace, "{kind}", 6) == 0;
+        TRY(buf_put(url, span_of(path, (size_t)(brace - path))));
+        TRY(put_encoded(url, kind ? call->kind : call->id));
     }
+    TRY(buf_text(url, path));
     return buf_text(url, call->query != NULL ? call->query : "");
 }
 
@@ -62,7 +61,8 @@ static struct fault check_ready(struct cli *cli, const struct api_call *call)
         return op_fail(cli->op, FAULT(UNAUTHENTICATED),
                        "no token: set SVC_TOKEN, or give --token-file FILE (mode 0600)");
     }
-    if (call->id != NULL && (call->id[0] == '\0' || strlen(call->id) > 128)) {
+    if ((call->id != NULL && (call->id[0] == '\0' || strlen(call->id) > 128)) ||
+        (call->kind != NULL && (call->kind[0] == '\0' || strlen(call->kind) > 128))) {
         return op_fail(cli->op, FAULT(BAD_ARGUMENT), "the id is empty or too long");
     }
     return OK;
@@ -196,7 +196,7 @@ struct fault api_exchange(struct cli *cli, const struct api_call *call, char *wh
         .advise = true,
         .method = route->method,
         .url = text,
-        .content_type = strcmp(route->method, "POST") == 0 ? "application/json" : NULL,
+        .content_type = strcmp(route->method, "GET") != 0 ? "application/json" : NULL,
         .body = call->body,
         .idempotency_key = mutation ? cli->idempotency_key : NULL,
         .ca_file = cli->ca_file,

@@ -31,6 +31,7 @@
 struct api_call {
     size_t route;      /* index into the command's routes */
     const char *id;    /* for {id} of the path; NULL = none */
+    const char *kind;  /* for {kind} of a path that has one before its {id} */
     const char *query; /* "?a=b", encoded; NULL or "" = none */
     struct span body;  /* JSON; empty with a POST of no body */
     bool without_token;

@@ -131,6 +131,17 @@ struct fault run_tsa_units_import(struct cli *cli);
 struct fault run_tsa_units_activate(struct cli *cli);
 struct fault run_tsa_units_retire(struct cli *cli);
 struct fault run_audit_records(struct cli *cli);
+struct fault run_certificates_list(struct cli *cli);
+struct fault run_certificates_show(struct cli *cli);
+struct fault run_certificates_record(struct cli *cli);
+struct fault run_certificates_custody(struct cli *cli);
+struct fault run_credentials_list(struct cli *cli);
+struct fault run_credentials_owner(struct cli *cli);
+struct fault run_reviews_open(struct cli *cli);
+struct fault run_reviews_decide(struct cli *cli);
+struct fault run_reviews_complete(struct cli *cli);
+struct fault run_reviews_list(struct cli *cli);
+struct fault run_reviews_show(struct cli *cli);
 struct fault run_erasures_preview(struct cli *cli);
 struct fault run_erasures_create(struct cli *cli);
 struct fault run_erasures_list(struct cli *cli);
@@ -138,6 +149,36 @@ struct fault run_erasures_get(struct cli *cli);
 struct fault run_attestations_create(struct cli *cli);
 struct fault run_attestations_list(struct cli *cli);
 struct fault run_audit_history(struct cli *cli);
+/* crypto.c */
+struct fault run_statements_record(struct cli *cli);
+struct fault run_statements_withdraw(struct cli *cli);
+struct fault run_statements_list(struct cli *cli);
+struct fault run_cbom(struct cli *cli);
+struct fault run_readiness(struct cli *cli);
+struct fault run_readiness_action(struct cli *cli);
+struct fault run_editions(struct cli *cli);
+struct fault run_adcs_observe(struct cli *cli);
+struct fault run_adcs_list(struct cli *cli);
+struct fault run_adcs_get(struct cli *cli);
+struct fault run_adcs_drift(struct cli *cli);
+
+/* evidence.c, evidence_verify.c */
+struct fault run_evidence_pack(struct cli *cli);
+struct fault run_evidence_verify(struct cli *cli);
+struct fault run_evidence_render(struct cli *cli);
+struct fault run_evidence_keys(struct cli *cli);
+struct fault run_evidence_rotate_key(struct cli *cli);
+struct fault run_compliance_sample(struct cli *cli);
+
+/* schedules.c */
+struct fault run_inventory_report(struct cli *cli);
+struct fault run_schedules_preview(struct cli *cli);
+struct fault run_schedules_create(struct cli *cli);
+struct fault run_schedules_list(struct cli *cli);
+struct fault run_schedules_show(struct cli *cli);
+struct fault run_schedules_switch(struct cli *cli);
+struct fault run_reports_list(struct cli *cli);
+struct fault run_reports_get(struct cli *cli);
 struct fault run_feeds_list(struct cli *cli);
 struct fault run_feeds_preview(struct cli *cli);
 struct fault run_feeds_apply(struct cli *cli);

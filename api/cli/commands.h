@@ -12,7 +12,13 @@ struct command_group {
 extern const struct command_group commands_of_keys, commands_of_codesign, commands_of_codesign_checks,
     commands_of_approvals, commands_of_tokens, commands_of_tsa_and_audit, commands_of_audit_verify,
     commands_of_audit_export, commands_of_audit_proof, commands_of_tsa_units, commands_of_archives, commands_of_feeds,
-    commands_of_privacy;
+    commands_of_inventory, commands_of_privacy;
+
+extern const struct command_group commands_of_schedules, commands_of_evidence, commands_of_samples;
+
+extern const struct command_group commands_of_adcs;
+
+extern const struct command_group commands_of_crypto;
 
 #define GET_KEY { "GET", "/api/v1/keys/{id}" }
 

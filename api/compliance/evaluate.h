@@ -42,6 +42,7 @@ struct evidence_event {
     utc_us time;
     struct sha256 chain;
     struct span record; /* canonical JSON; parsed only where a condition asks */
+    bool looked_at; /* it is certainly canonical and says the same tenant and type: nothing is left but conditions */
 };
 /* A reference as it stands in the manifest; texts are the op's. */
 struct evidence_reference {

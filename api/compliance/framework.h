@@ -9,13 +9,17 @@
  *       - id: CC7
  *         title: ...
  *         prerequisites:
- *           - { name: policy-decision, title: ..., kind: event, types: [codesign.refused, ...], where: [...], min: 1,
+ *           - { name: policy-decision, title: ..., kind: event, types: [codesign.refused, ...], min: 1,
+ *               where: [ { of: codesign.refused, path: data.code, is: [policy_denied] } ],
  *               max_age_days: 30, distinct_actors: 2, recovery: "..." }
  *           - { name: custody, title: ..., kind: fact, fact: custody.recorded, recovery: "..." }
  *           - { name: access-policy, title: ..., kind: attestation, statement: access-policy, max_age_days: 365, ... }
  *     gaps:
  *       - { id: cpa-examination, title: ..., owner: auditor }
  *       - { id: management-assertion, title: ..., owner: operator, statement: management-assertion }
+ *
+ * A condition is { path, and one of is: [...], is_not: [...], present: true, differs_from: path }, and `of` where it is
+ * about one of several types. min, where, distinct_actors and max_age_days may be left out.
  *
  * A gap with a statement is filled by an operator's attestation of that statement with exact evidence; one without,
  * never. Pure: no clock, no store. Loaded once at start; a file that is not as it must be fails the start and says
@@ -36,12 +40,17 @@ enum prerequisite_kind { PREREQUISITE_EVENT, PREREQUISITE_FACT, PREREQUISITE_ATT
 enum gap_owner { GAP_OPERATOR, GAP_AUDITOR };
 
 /* A member of the record, by path ("data.verdict", "actor.subject"). One of: is any of `values` (as text; true, false
- * and numbers too); `present`; or differs from the member `differs_from` (an approver from the requester). A record
- * that lacks the member, or has another type there, is malformed for the prerequisite and counted as such. */
+ * and numbers too); is none of `except`; `present`; or differs from the member `differs_from` (an approver from the
+ * requester). A record that lacks the member, or has no single value there, does not meet `present`; for the other
+ * three it is malformed, and counted as such. Conditions are judged in order, and the first that does not hold ends it.
+ */
 struct framework_condition {
+    const char *of; /* asked of records of this type only; NULL = of all types of the prerequisite */
     const char *path;
     const char *const *values;
     size_t value_count;
+    const char *const *except;
+    size_t except_count;
     bool present;
     const char *differs_from; /* NULL = not asked */
 };

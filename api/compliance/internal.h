@@ -8,6 +8,7 @@
 #include "api/server/request.h"
 
 #define COMPLIANCE_LANE "compliance"
+#define PACK_READ_EVENT "compliance.pack.read"
 
 /* ---- load*.c: everything a pack rests on, of op's tenant, read within one snapshot (REPEATABLE READ, read only) ----
  */
@@ -34,6 +35,8 @@ struct fault evidence_load(struct op *op, struct services *services, const struc
                            struct evidence *ret_evidence);
 
 /* ---- pack*.c ---- */
+/* The framework of that id, as loaded. COMPLIANCE_FRAMEWORK, naming the ids that there are. */
+struct fault pack_framework(struct op *op, const char *id, const struct framework **ret_framework);
 /* The key that signs packs and reports now; made at first. */
 struct fault pack_key(struct op *op, struct services *services, struct managed_key *ret_key);
 /* Canonical JSON under that key, as a compact JWS of this typ; appended. */
@@ -51,7 +54,9 @@ struct fault pack_record_read(struct op *op, struct services *services, const ch
 const struct frameworks *compliance_frameworks(void);
 
 /* routes */
-struct fault route_evidence_pack(struct request *request);     /* pack_route.c */
+struct fault route_evidence_pack(struct request *request); /* pack_route.c */
+struct fault route_evidence_keys(struct request *request); /* pack_keys.c */
+struct fault route_evidence_key_rotate(struct request *request);
 struct fault route_population_sample(struct request *request); /* sample.c */
 struct fault route_inventory_report(struct request *request);  /* report.c */
 struct fault route_schedule_preview(struct request *request);  /* schedules_route.c */

@@ -24,6 +24,12 @@ static const struct sql SQL_DROP = {
     "DELETE FROM svc.idempotency_keys WHERE tenant_id = $1 AND (position($2 IN key) > 0 OR position($2 IN route) > 0)",
     2,
 };
+/* A generated report that holds the subject: it is signed, so it goes as a whole. Its digest stays in the trail. */
+static const struct sql SQL_DOCUMENTS = {
+    "privacy_drop_documents",
+    "DELETE FROM svc.compliance_documents WHERE tenant_id = $1 AND (position($2 IN body) > 0 OR position($3 IN body) > 0)",
+    3,
+};
 
 /* ---- the log ---- */
 
@@ -92,12 +98,13 @@ static struct fault blank_answers(struct op *op, struct services *services, cons
     const struct sql_arg drop[] = { SQL_TEXT(op->tenant.text), SQL_SPAN(subject->text) };
     const struct sql_arg blank[] = { SQL_TEXT(op->tenant.text), SQL_BYTES(subject->needles[0]),
                                      SQL_BYTES(subject->text), SQL_SPAN(subject->text) };
-    int64_t dropped = 0, blanked = 0;
+    int64_t dropped = 0, blanked = 0, documents = 0;
     TRY(tx_begin(op, services->store, STORE_BOOKKEEPING, &tx));
     TRY(tx_exec(tx, &SQL_DROP, drop, COUNT_OF(drop), &dropped));
     TRY(tx_exec(tx, &SQL_BLANK, blank, COUNT_OF(blank), &blanked));
+    TRY(tx_exec(tx, &SQL_DOCUMENTS, blank, 3, &documents));
     TRY(tx_commit(&tx));
-    *ret_rows = dropped + blanked;
+    *ret_rows = dropped + blanked + documents;
     return OK;
 }
 

@@ -50,7 +50,8 @@ static bool restrict_context(SSL_CTX *context)
     SSL_CTX_set_alpn_select_cb(context, choose_protocol, NULL);
     return SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) == 1 &&
            SSL_CTX_set_cipher_list(context, SERVER_TLS12_CIPHERS) == 1 &&
-           SSL_CTX_set_ciphersuites(context, SERVER_TLS13_CIPHERS) == 1 && SSL_CTX_set1_groups_list(context, SERVER_TLS_GROUPS) == 1 &&
+           SSL_CTX_set_ciphersuites(context, SERVER_TLS13_CIPHERS) == 1 &&
+           SSL_CTX_set1_groups_list(context, SERVER_TLS_GROUPS) == 1 &&
            SSL_CTX_set1_sigalgs_list(context, SIGNATURES) == 1 && SSL_CTX_set_num_tickets(context, 0) == 1;
 }
 

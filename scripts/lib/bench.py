@@ -196,6 +196,9 @@ try:
     if want("audit"):
         import bench_audit
         bench_audit.run(result)
+    if want("compliance"):
+        import bench_compliance
+        bench_compliance.run(result)
 finally:
     with open(out_file, "w") as f:
         json.dump(result, f, indent=1)

@@ -5,6 +5,7 @@ leaves none. A route that stands in no row of this file fails the test.
 A new route gets a row: a function that calls it through `t.send`, under @row(route name, event types in order). Rows run
 in the order in which they stand here and hand things on in `t`."""
 import base64
+import datetime
 import json
 import os
 import secrets
@@ -265,6 +266,16 @@ def _(t):
     return t.send()
 
 
+@row("compliance.evidence-pack", "tsa.timestamp.issued", "compliance.pack.read")
+def _(t):
+    return t.send(framework="soc2", token="AUDITOR")
+
+
+@row("compliance.rotate-key", "key.generated", "key.activated")
+def _(t):
+    return t.send()
+
+
 @row("audit.feeds.preview")
 def _(t):
     return t.send(FEED, id="sweep")
@@ -293,6 +304,116 @@ def _(t):
 @row("audit.archive.run", "key.generated", "audit.archived", "tsa.timestamp.issued")
 def _(t):  # the tenant's first one makes its key; the stamp is of the appliance's own authority, in the first tenant
     return t.send(token=t.acme["operator"])
+
+
+# ---- inventory: AD CS ----
+
+@row("adcs.observations.create", "inventory.adcs.observed")
+def _(t):
+    return t.send(t.adcs(60, []), token=t.collector)
+
+
+@row("adcs.observations.create", "inventory.adcs.observed", "inventory.adcs.drifted", says="and what changed")
+def _(t):
+    return t.send(t.adcs(30, [{"url": "http://ca.example.com/certsrv", "kind": "web-enrollment", "scheme": "http",
+                               "channel_binding": "none", "ntlm": True}]), token=t.collector)
+
+
+# ---- inventory: certificates, owners, access reviews ----
+
+@row("certificates.record", "inventory.certificate.recorded")
+def _(t):
+    answer = t.send({"certificate_der": t.chain[-1]})
+    t.certificate_id = answer.json["certificate_id"]
+    return answer
+
+
+@row("certificates.record", says="again changes nothing")
+def _(t):
+    return t.send({"certificate_der": t.chain[-1]})
+
+
+@row("certificates.custody", "inventory.certificate.custody_recorded")
+def _(t):
+    return t.send({"origin": "private_ca", "holder": "sweep", "expected_version": 1}, id=t.certificate_id)
+
+
+@row("credentials.owner", "inventory.owner.recorded")
+def _(t):
+    return t.send({"owner_id": "sweep"}, kind="key", id=t.key_id)
+
+
+@row("access-reviews.open", "inventory.access_review.opened")
+def _(t):
+    answer = t.send({"title": "sweep", "kinds": ["key"], "owner_id": "sweep"})
+    t.review_id = answer.json["review_id"]
+    return answer
+
+
+@row("access-reviews.decide", "inventory.access_review.decided")
+def _(t):
+    return t.send({"decisions": [{"kind": "key", "credential_id": t.key_id, "decision": "keep", "reason": "sweep"}]},
+                  id=t.review_id)
+
+
+@row("access-reviews.complete", "inventory.access_review.completed")
+def _(t):
+    return t.send(token=t.reviewer, id=t.review_id)
+
+
+# ---- attestations, crypto readiness ----
+
+@row("compliance.attestations.record", "inventory.attestation.recorded")
+def _(t):
+    evidence = {"locator": "sweep.pdf", "sha256": "00" * 32, "media_type": "application/pdf"}
+    answer = t.send({"statement": "sweep", "title": "Sweep", "evidence": evidence})
+    t.attestation_id = answer.json["attestation_id"]
+    return answer
+
+
+@row("compliance.attestations.withdraw", "inventory.attestation.withdrawn")
+def _(t):
+    return t.send({"reason": "sweep"}, id=t.attestation_id)
+
+
+@row("graph.crypto-readiness.record-action", "inventory.readiness.action_recorded")
+def _(t):
+    return t.send({"object": f"key:{t.key_id}", "action": "migrate", "state": "planned"})
+
+
+# ---- report schedules ----
+
+SCHEDULE = {"framework": "soc2", "name": "sweep", "report_type": "audit_summary", "interval_seconds": 31622400,
+            "delivery": "audit_export", "recipient_ref": "vault"}
+
+
+@row("compliance.report-schedules.preview")
+def _(t):
+    answer = t.send(SCHEDULE)
+    t.schedule = {**SCHEDULE, "preview_fingerprint": answer.json["preview_fingerprint"]}
+    return answer
+
+
+@row("compliance.report-schedules.create", "compliance.schedule.configured")
+def _(t):
+    made = t.send(t.schedule)
+    t.schedule_id = made.json["schedule_id"]
+    return made
+
+
+@row("compliance.report-schedules.pause", "compliance.schedule.configured")
+def _(t):
+    return t.send({"expected_version": 1}, id=t.schedule_id)
+
+
+@row("compliance.report-schedules.pause", says="again changes nothing")
+def _(t):
+    return t.send({"expected_version": 2}, id=t.schedule_id)
+
+
+@row("compliance.report-schedules.resume", "compliance.schedule.configured")
+def _(t):
+    return t.send({"expected_version": 2}, id=t.schedule_id)
 
 
 # ---- erasure: of the other tenant, as it rewrites what was there ----
@@ -394,6 +515,13 @@ class Sweep:
         body = signing.key_body(self.key_id, digest_of(secrets.token_bytes(8)), artifact_type="gated")
         return self.send(self.previewed("key", body))
 
+    @staticmethod
+    def adcs(ago, endpoints):
+        at = datetime.datetime.now(datetime.timezone.utc) - datetime.timedelta(seconds=ago)
+        return {"domain": "sweep.example.com", "source_id": "sweep", "run_id": f"run-{ago}", "relay_id": "none",
+                "observed_at": at.strftime("%Y-%m-%dT%H:%M:%SZ"), "schema_version": 2, "complete": True, "templates": [],
+                "enrollment_services": [], "iis_endpoints": endpoints, "ca_restrictions": []}
+
     def waiting(self):
         answer = self.a.api("GET", "/api/v1/approval-requests?waiting_for_me=true&limit=1", token="APPROVER")
         return answer.json["items"][0]
@@ -436,7 +564,11 @@ class EveryMutation(unittest.TestCase):
         cls.a.appliance("tenant", "create", "acme")
         acme = {role: json.loads(cls.a.appliance("token", "create", "--tenant", "acme", "--role", role, "--subject", role,
                                                  "--json").stdout)["token"] for role in ("auditor", "operator", "approver")}
+        collector = cls.a.appliance("token", "create", "--role", "adcs-collector", "--subject", "sweep", "--json")
         cls.t = Sweep(cls.a, cls.issuer, StampAuthority(cls.files), StampAuthority(cls.more), acme)
+        cls.t.collector = json.loads(collector.stdout)["token"]
+        reviewer = cls.a.appliance("token", "create", "--role", "operator", "--subject", "reviewer", "--json")
+        cls.t.reviewer = json.loads(reviewer.stdout)["token"]
 
     def metric(self, name):
         for line in self.a.probe_get("/metrics").body.decode().splitlines():

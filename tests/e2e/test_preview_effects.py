@@ -134,6 +134,9 @@ class Effects(unittest.TestCase):
                 signing.preview(session, "key", signing.key_body(self.key_id, digest, artifact_type=kind)),
                 signing.preview(session, "batch", signing.batch_body(self.key_id, [digest, digest_of(digest)])),
                 signing.preview(session, "keyless", signing.keyless_body(self.proof, digest)),
+                session.api("POST", "/api/v1/compliance/report-schedules/preview",
+                            {"framework": "soc2", "name": f"monthly {n}", "report_type": "framework_evidence_pack",
+                             "interval_seconds": 3600 + n, "delivery": "audit_export", "recipient_ref": "vault"}),
                 session.api("POST", signing.BASE + "/policy/explain",
                             {"artifact_type": kind, "key_id": self.key_id, "principal": "somebody"}),
             ]

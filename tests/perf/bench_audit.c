@@ -1,10 +1,11 @@
 /*
- * bench_audit --config FILE [--events N] [--tenants N] [--seed N]
+ * bench_audit --config FILE [--events N] [--tenants N] [--seed N] [--days N]
  *
  * Appends a history to the event log of an appliance, as fast as the log takes it: signings, time stamps, tokens and
  * keys of many tenants ("bench-01" ...), in the shapes and sizes that the features write, each message as the whole
  * product would have written it. The same seed gives the same history, but for the log's own numbers. The first tenant
- * has a seventh of all events, so that an export of it is a large one.
+ * has a seventh of all events, so that an export of it is a large one. With --days the history is one of the last days
+ * up to now.
  *
  * A projector that is not at work meanwhile finds it as its backlog. One JSON line: events, messages, bytes, seconds
  * and the last message's number. Run as the user of svc-api.
@@ -24,6 +25,7 @@
 #define IN_FLIGHT    4096               /* messages that the log has not yet acknowledged */
 #define FIRST_US     1767225600000000LL /* 2026-01-01T00:00:00Z */
 #define STEP_US      50000000ULL
+#define DAY_US       86400000000ULL
 #define WAIT_MS      60000
 #define SEALED_BYTES 497
 #define SPKI_BYTES   91
@@ -43,7 +45,7 @@ struct tenant {
 };
 struct bench {
     struct event_log *log;
-    uint64_t random, events, messages, bytes;
+    uint64_t random, events, messages, bytes, step;
     utc_us now;
     unsigned tenant_count;
     struct tenant tenants[TENANTS_MAX];
@@ -146,7 +148,7 @@ static void send_as(struct bench *bench, const struct tenant *tenant, const char
     if (role != NULL) {
         (void)snprintf(actor.roles[actor.role_count++], sizeof(actor.roles[0]), "%s", role);
     }
-    bench->now += (utc_us)(chance(bench) % STEP_US);
+    bench->now += (utc_us)(chance(bench) % bench->step);
     const struct event_body body = {
         .actor = &actor,
         .tenant = tenant->id,
@@ -372,12 +374,19 @@ int main(int argc, char **argv)
         file = strcmp(argv[i], "--config") == 0 ? argv[i + 1] : file;
     }
     uint64_t tenants = option(argc, argv, "--tenants", 20), events = option(argc, argv, "--events", 1000000);
+    uint64_t days = option(argc, argv, "--days", 0);
     if (file == NULL || tenants < 1 || tenants > TENANTS_MAX) {
-        (void)fprintf(stderr, "usage: bench_audit --config FILE [--events N] [--tenants 1..200] [--seed N]\n");
+        (void)fprintf(stderr,
+                      "usage: bench_audit --config FILE [--events N] [--tenants 1..200] [--seed N] [--days N]\n");
         return 2;
     }
     bench = (struct bench){ .random = option(argc, argv, "--seed", 1), .now = FIRST_US, .body = BUF_INIT(1 << 20) };
     bench.tenant_count = (unsigned)tenants;
+    bench.step = STEP_US;
+    if (days > 0) { /* half as many messages as events; a step is half of its most on average */
+        bench.now = clock_utc() - (utc_us)(days * DAY_US);
+        bench.step = days * DAY_US / (events / 4 + 1) / 100 * 95;
+    }
     if (FAULTED(config_load(file, &why, &config)) || FAULTED(event_log_open(config, &why, &bench.log))) {
         (void)fprintf(stderr, "bench_audit: %.*s\n", (int)why.len, why.len > 0 ? (const char *)why.at : "");
         return 1;
