@@ -21,8 +21,9 @@
  * Events (lane "approvals" where approvers decide; approval.requested travels in the refusal's own message):
  *   approval.requested {request_id, resource, action, requester, rule, about, approvers, window_us, max_signings,
  *                       operation_id}
- *   approval.granted   {request_id, resource, requester, approver, reason, approved}     approved: the last one due
- *   approval.denied    {request_id, resource, requester, approver, reason}
+ *   approval.granted   {request_id, resource, action, requester, approver, reason, approved}
+ *                                                                      approved: the last one due
+ *   approval.denied    {request_id, resource, action, requester, approver, reason}
  *   approval.used      {request_id, resource, operation_id, use}       one more signing under an approval with a limit
  *
  * Who decides is the projection: it counts a decision or a use only where the request still takes it. The commands wait

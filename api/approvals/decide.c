@@ -21,8 +21,8 @@ struct fault approval_append(struct op *op, struct services *services, const cha
     return projector_wait(op, services->projector, seq);
 }
 
-/* Who asked, and whether this was the approval that was still due, stand in the record itself: it is evidence, and who
- * reads it later has nothing else. */
+/* What was asked for, by whom, and whether this was the approval that was still due, stand in the record itself: it is
+ * evidence, and who reads it later has nothing else. */
 static struct fault print_decided(const struct approval_row *row, enum approval_verdict verdict, const char *approver,
                                   const char *reason, struct buf *out)
 {
@@ -31,6 +31,7 @@ static struct fault print_decided(const struct approval_row *row, enum approval_
     jout_object(&jout);
     jout_key_text(&jout, "request_id", row->id.text);
     jout_key_text(&jout, "resource", row->resource);
+    jout_key_text(&jout, "action", row->action);
     jout_key_text(&jout, "requester", row->requester);
     jout_key_text(&jout, "approver", approver);
     jout_key_text(&jout, "reason", reason);

@@ -74,13 +74,14 @@ static const struct jin_field requested_fields[] = {
     JIN_TEXT(struct requested_data, operation_id, JIN_REQUIRED, 36, 36),
 };
 struct decided_data {
-    const char *request_id, *resource, *requester, *approver, *reason;
+    const char *request_id, *resource, *action, *requester, *approver, *reason;
     bool approved;
 };
 static const struct jin_field decided_fields[] = {
     JIN_TEXT(struct decided_data, request_id, JIN_REQUIRED, 36, 36),
     JIN_TEXT(struct decided_data, resource, JIN_REQUIRED, 1, APPROVAL_RESOURCE_MAX),
-    JIN_TEXT(struct decided_data, requester, JIN_OPTIONAL, 1, OP_SUBJECT_MAX), /* for readers, as is `approved` */
+    JIN_TEXT(struct decided_data, action, JIN_OPTIONAL, 1, APPROVAL_ACTION_MAX), /* for readers, as are the next */
+    JIN_TEXT(struct decided_data, requester, JIN_OPTIONAL, 1, OP_SUBJECT_MAX),   /* one and `approved` */
     JIN_TEXT(struct decided_data, approver, JIN_REQUIRED, 1, OP_SUBJECT_MAX),
     JIN_TEXT(struct decided_data, reason, JIN_REQUIRED, 0, APPROVAL_REASON_MAX),
     JIN_BOOL(struct decided_data, approved, JIN_OPTIONAL),

@@ -216,6 +216,7 @@ struct codesign_made {
     struct span spki;
     struct span *chain; /* of KEYLESS: leaf first, DER */
     size_t chain_count;
+    bool issued_outside;      /* of KEYLESS: by another authority than the tenant's own */
     struct attested identity; /* of KEYLESS */
     struct span signatures[BATCH_MAX];
     const struct governance *governance;
@@ -243,6 +244,8 @@ struct ephemeral {
  * KEYLESS_CONTRADICTION, JWKS_UNAVAILABLE. */
 struct fault keyless_identify(struct op *op, struct services *services, const struct codesign_request *request,
                               utc_us at, struct attested *ret_identity);
+/* The certificates come from another authority than the tenant's own. */
+bool keyless_issued_outside(const struct services *services);
 /* The ephemeral key of the operation, made in the token unless an earlier try made it. */
 struct fault keyless_key(struct op *op, struct services *services, struct uuid operation_id,
                          struct ephemeral *ret_ephemeral);

@@ -131,13 +131,18 @@ static enum keyless_san san_of(enum san_kind kind)
     return kind == SAN_EMAIL ? KEYLESS_SAN_EMAIL : kind == SAN_DNS ? KEYLESS_SAN_DNS : KEYLESS_SAN_URI;
 }
 
+bool keyless_issued_outside(const struct services *services)
+{
+    return services->config->fulcio_url[0] != '\0';
+}
+
 struct fault keyless_certify(struct op *op, struct services *services, const struct codesign_command *command,
                              const struct ephemeral *ephemeral, const struct attested *identity, utc_us at,
                              struct span **ret_chain, size_t *ret_count)
 {
     struct keyless_claim *claims = NULL;
     struct managed_key key = { 0 };
-    bool own = services->config->fulcio_url[0] == '\0';
+    bool own = !keyless_issued_outside(services);
     TRY(claims_of(op, identity, &claims));
     TRY(own ? authority(op, services, &key) : OK);
     const struct keyless_authority issuer = {

@@ -134,7 +134,7 @@ struct fault codesign_project_commanded(struct projection *projection, const str
 struct signed_data {
     const char *operation_id, *key_id, *public_key_sha256, *identity_method, *fulcio_san, *fulcio_issuer, *algorithm,
         *digest_algorithm, *signature_scheme, *artifact_type, *principal, *policy_rule, *approval_resource,
-        *approval_request_id;
+        *approval_request_id, *issuance;
     struct span digest, signature, public_key_der, certificate_chain;
     bool approved_mode;
 };
@@ -147,6 +147,7 @@ static const struct jin_field signed_fields[] = {
     JIN_TEXT(struct signed_data, fulcio_issuer, JIN_OPTIONAL, 1, IDENTITY_MAX),
     JIN_BASE64(struct signed_data, public_key_der, JIN_OPTIONAL, 1, SPKI_MAX),
     JIN_BASE64(struct signed_data, certificate_chain, JIN_OPTIONAL, 1, CHAIN_BYTES_MAX),
+    JIN_TEXT(struct signed_data, issuance, JIN_OPTIONAL, 1, 32), /* for readers */
     JIN_TEXT(struct signed_data, algorithm, JIN_REQUIRED, 1, 32),
     JIN_TEXT(struct signed_data, digest_algorithm, JIN_REQUIRED, 1, 32),
     JIN_TEXT(struct signed_data, signature_scheme, JIN_REQUIRED, 1, 32),

@@ -86,6 +86,7 @@ static struct fault print_key(struct jout *jout, const struct codesign_made *mad
     jout_key_text(jout, "fulcio_issuer", made->identity.issuer);
     jout_key_base64(jout, "public_key_der", made->spki);
     jout_key_base64(jout, "certificate_chain", buf_span(&chain)); /* one behind the other */
+    jout_key_text(jout, "issuance", made->issued_outside ? "external" : "own");
     return OK;
 }
 

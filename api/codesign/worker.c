@@ -110,6 +110,7 @@ static struct fault run_keyless(struct op *op, struct services *services, struct
     TRY(keyless_key(op, services, run->command.id, &ephemeral));
     made->algorithm = KEY_ALGORITHM_EC_P256;
     made->spki = ephemeral.spki;
+    made->issued_outside = keyless_issued_outside(services);
     TRY(keyless_certify(op, services, &run->command, &ephemeral, &made->identity, run->accepted, &made->chain,
                         &made->chain_count));
     return sign_all(op, services, run, &ephemeral.key);

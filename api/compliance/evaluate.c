@@ -16,13 +16,12 @@ const char *prerequisite_state_text(enum prerequisite_state state)
     return texts[state];
 }
 
-/* Ages of events and facts make the window shorter; an attestation holds for as long as its framework says. */
+/* An age makes the window shorter, never longer: what is signed is one window, and all evidence lies in it. */
 static struct evidence_window window_of(const struct framework_prerequisite *prerequisite,
                                         struct evidence_window window)
 {
     utc_us from = window.to - prerequisite->max_age_days * DAY_US;
-    bool narrows = from > window.from || prerequisite->kind == PREREQUISITE_ATTESTATION;
-    if (prerequisite->max_age_days > 0 && narrows) {
+    if (prerequisite->max_age_days > 0 && from > window.from) {
         window.from = from;
     }
     return window;
@@ -59,6 +58,10 @@ static void evaluate_gap(const struct framework_gap *gap, const struct evidence_
 {
     const struct evidence_attestation *found = gap->statement != NULL ? attestation_find(facts, gap->statement) : NULL;
     enum prerequisite_state state = attestation_state(facts, found);
+    /* What is left to the operator may hold for longer than a window, if whoever attested it said for how long. */
+    if (found != NULL && state == STATE_MET && found->made < facts->window.from && found->expires == 0) {
+        state = STATE_STALE;
+    }
     *verdict = (struct gap_verdict){ .gap = gap, .state = state, .attested = state == STATE_MET ? found : NULL };
 }
 

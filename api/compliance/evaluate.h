@@ -59,6 +59,7 @@ struct evidence_population {
     int64_t total; /* records of the asked types in the window (or objects of the fact) */
     int64_t matched;
     int64_t excluded_condition, excluded_malformed, excluded_stale, excluded_foreign;
+    int64_t excluded_archived; /* in the window, and no longer served: not looked at */
 };
 
 /* What one prerequisite of kind event has found so far. */
@@ -95,7 +96,9 @@ struct evidence_fact {
     const char *why;        /* one sentence: what holds, or what does not, with numbers; no secrets */
     int64_t total, matched; /* objects looked at, and those that are as they should be */
 };
-/* An operator's attestation of a statement (api/inventory): the newest of each statement that was not withdrawn. */
+/* An operator's attestation of a statement (api/inventory): the newest of each statement that was not withdrawn. For a
+ * prerequisite it counts when it was made inside the window and has not ended: attest again in each window. For a gap
+ * it counts as well when it is older and says itself until when it holds. */
 struct evidence_attestation {
     const char *statement;
     struct tenant_id tenant;

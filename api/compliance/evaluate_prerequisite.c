@@ -50,7 +50,9 @@ static struct fault why_of_event(struct op *op, const struct gathering *gatherin
                             RECORDS(population->excluded_foreign));
     case STATE_MISSING:
         if (population->excluded_condition == 0) {
-            *ret_why = "No record of these types lies in the window.";
+            *ret_why = population->excluded_archived == 0
+                           ? "No record of these types lies in the window."
+                           : "All records of these types in the window are archived, and so not looked at.";
             return OK;
         }
         return arena_printf(op->arena, ret_why,
@@ -219,7 +221,7 @@ static struct fault why_of_attestation(struct op *op, const struct evidence_atte
         rfc3339_print(attestation->expires, expires);
         return arena_printf(op->arena, ret_why, "Statement %s was attested at %s%s%s%s.", statement, made,
                             attestation->expires != 0 ? " until " : "", attestation->expires != 0 ? expires : "",
-                            verdict->state == STATE_MET ? "" : ", which is too old");
+                            verdict->state == STATE_MET ? "" : ": it has ended, or is from before the window");
     case STATE_MISSING:
         return arena_printf(op->arena, ret_why, "Nobody has attested statement %s.", statement);
     case STATE_MALFORMED:

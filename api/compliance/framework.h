@@ -13,13 +13,14 @@
  *               where: [ { of: codesign.refused, path: data.code, is: [policy_denied] } ],
  *               max_age_days: 30, distinct_actors: 2, recovery: "..." }
  *           - { name: custody, title: ..., kind: fact, fact: custody.recorded, recovery: "..." }
- *           - { name: access-policy, title: ..., kind: attestation, statement: access-policy, max_age_days: 365, ... }
+ *           - { name: access-policy, title: ..., kind: attestation, statement: access-policy, ... }
  *     gaps:
  *       - { id: cpa-examination, title: ..., owner: auditor }
  *       - { id: management-assertion, title: ..., owner: operator, statement: management-assertion }
  *
  * A condition is { path, and one of is: [...], is_not: [...], present: true, differs_from: path }, and `of` where it is
- * about one of several types. min, where, distinct_actors and max_age_days may be left out.
+ * about one of several types, or about a family of them ("key.*"). In is and is_not a value that ends in * stands for
+ * all that begin so. min, where, distinct_actors and max_age_days may be left out.
  *
  * A gap with a statement is filled by an operator's attestation of that statement with exact evidence; one without,
  * never. Pure: no clock, no store. Loaded once at start; a file that is not as it must be fails the start and says
@@ -32,9 +33,10 @@
 
 #define FRAMEWORKS              15
 #define FRAMEWORK_CONTROLS_MAX  64
-#define FRAMEWORK_PREREQ_MAX    16 /* of one control */
-#define FRAMEWORK_TYPES_MAX     16 /* of one prerequisite */
-#define FRAMEWORK_CONDITION_MAX 4  /* of one prerequisite */
+#define FRAMEWORK_PREREQ_MAX    16                                              /* of one control */
+#define FRAMEWORK_TYPES_MAX     16                                              /* of one prerequisite */
+#define FRAMEWORK_CONDITION_MAX 4                                               /* of one prerequisite, in its file */
+#define FRAMEWORK_WHERE_MAX     (FRAMEWORK_CONDITION_MAX * FRAMEWORK_TYPES_MAX) /* with families spelled out */
 
 enum prerequisite_kind { PREREQUISITE_EVENT, PREREQUISITE_FACT, PREREQUISITE_ATTESTATION };
 enum gap_owner { GAP_OPERATOR, GAP_AUDITOR };
@@ -70,7 +72,8 @@ struct framework_prerequisite {
     const char *fact;
     /* of an attestation */
     const char *statement;
-    /* of all: how old the newest event, the snapshot, the attestation may be; 0 = the window says it all */
+    /* of all: how old the newest event, the snapshot, the attestation may be, at most the window's days; 0 = the window
+     * says it all */
     int64_t max_age_days;
 };
 struct framework_control {

@@ -20,9 +20,8 @@
 #define FRAMEWORK_TEXT_MAX   400
 #define FRAMEWORK_PATH_MAX   63
 #define FRAMEWORK_MIN_MAX    1000000
-#define FRAMEWORK_ACTORS_MAX 8    /* the references have to hold them: EVIDENCE_REFERENCES_MAX */
-#define FRAMEWORK_AGE_MAX    90   /* days, of what the window bounds anyway */
-#define FRAMEWORK_ATTEST_MAX 3660 /* days, of an attestation */
+#define FRAMEWORK_ACTORS_MAX 8  /* the references have to hold them: EVIDENCE_REFERENCES_MAX */
+#define FRAMEWORK_AGE_MAX    90 /* days: the evidence window bounds everything */
 
 /* What reading goes on with. A refusal is CONFIG with "FILE:LINE: what" as the operation's note. */
 struct framework_reading {

@@ -50,36 +50,48 @@ static struct fault take_value(const struct framework_reading *reading, const st
     return framework_text(reading, node, FRAMEWORK_TITLE_MAX, ret_text);
 }
 
-static struct fault take_of(const struct framework_reading *reading, const struct yaml_node *node,
-                            const struct framework_prerequisite *prerequisite, const char **ret_type)
+/* "key.*": all types of the prerequisite that begin so. Else exactly the one. */
+static bool is_of(const char *of, const char *type)
 {
-    TRY(take_type(reading, node, ret_type));
+    size_t len = strlen(of);
+    return len > 2 && strcmp(of + len - 2, ".*") == 0 ? strncmp(of, type, len - 1) == 0 : strcmp(of, type) == 0;
+}
+
+/* One condition for each type that it is about: whoever reads them later knows types only. */
+static struct fault spread(const struct framework_reading *reading, const struct yaml_node *of,
+                           struct framework_prerequisite *prerequisite, const struct framework_condition *condition,
+                           struct framework_condition *conditions)
+{
+    size_t before = prerequisite->where_count;
+    const char *text = NULL;
+    TRY(framework_text(reading, of, TYPE_MAX, &text));
     for (size_t i = 0; i < prerequisite->type_count; i++) {
-        if (strcmp(prerequisite->types[i], *ret_type) == 0) {
-            return OK;
+        if (is_of(text, prerequisite->types[i])) {
+            conditions[prerequisite->where_count] = *condition;
+            conditions[prerequisite->where_count++].of = prerequisite->types[i];
         }
     }
-    return framework_refuse(reading, node->line, "of: '%s' is none of the prerequisite's types", *ret_type);
+    return prerequisite->where_count > before
+               ? OK
+               : framework_refuse(reading, of->line, "of: '%s' is none of the prerequisite's types", text);
 }
 
 static struct fault take_condition(const struct framework_reading *reading, const struct yaml_node *node,
-                                   const struct framework_prerequisite *prerequisite,
                                    struct framework_condition *condition)
 {
     static const struct framework_member members[] = { { "of", false },      { "path", true },
                                                        { "is", false },      { "is_not", false },
                                                        { "present", false }, { "differs_from", false } };
     TRY(framework_members(reading, node, "a condition", members, COUNT_OF(members)));
-    const struct yaml_node *of = yaml_tree_get(node, "of"), *is = yaml_tree_get(node, "is");
-    const struct yaml_node *is_not = yaml_tree_get(node, "is_not"), *present = yaml_tree_get(node, "present");
+    const struct yaml_node *is = yaml_tree_get(node, "is"), *is_not = yaml_tree_get(node, "is_not");
+    const struct yaml_node *present = yaml_tree_get(node, "present");
     const struct yaml_node *differs = yaml_tree_get(node, "differs_from");
     if ((is != NULL) + (is_not != NULL) + (present != NULL) + (differs != NULL) != 1) {
         return framework_refuse(reading, node->line, "a condition has one of is, is_not, present and differs_from");
     }
-    TRY(take_path(reading, yaml_tree_get(node, "path"), &condition->path));
-    if (of != NULL) {
-        TRY(take_of(reading, of, prerequisite, &condition->of));
-    }
+    const char *path = "";
+    TRY(take_path(reading, yaml_tree_get(node, "path"), &path));
+    condition->path = path;
     if (present != NULL) {
         if (present->kind != YAML_KIND_SCALAR || strcmp(present->text, "true") != 0) {
             return framework_refuse(reading, present->line, "present: can only be true");
@@ -88,8 +100,10 @@ static struct fault take_condition(const struct framework_reading *reading, cons
         return OK;
     }
     if (differs != NULL) {
-        TRY(take_path(reading, differs, &condition->differs_from));
-        return strcmp(condition->differs_from, condition->path) != 0
+        const char *other = "";
+        TRY(take_path(reading, differs, &other));
+        condition->differs_from = other;
+        return strcmp(other, path) != 0
                    ? OK
                    : framework_refuse(reading, differs->line, "differs_from: nothing differs from itself");
     }
@@ -104,10 +118,16 @@ static struct fault take_where(const struct framework_reading *reading, const st
 {
     struct framework_condition *conditions = NULL;
     TRY(framework_list(reading, node, FRAMEWORK_CONDITION_MAX));
-    TRY(arena_take(reading->arena, node->count, sizeof(*conditions), &conditions));
+    TRY(arena_take(reading->arena, node->count * prerequisite->type_count, sizeof(*conditions), &conditions));
     for (const struct yaml_node *item = node->first; item != NULL; item = item->next) {
-        TRY(take_condition(reading, item, prerequisite, &conditions[prerequisite->where_count]));
-        prerequisite->where_count++;
+        struct framework_condition condition = { 0 };
+        TRY(take_condition(reading, item, &condition));
+        const struct yaml_node *of = yaml_tree_get(item, "of");
+        if (of != NULL) {
+            TRY(spread(reading, of, prerequisite, &condition, conditions));
+        } else {
+            conditions[prerequisite->where_count++] = condition;
+        }
     }
     prerequisite->where = conditions;
     return OK;
@@ -152,23 +172,17 @@ static struct fault take_attestation(const struct framework_reading *reading, co
 /* Each kind has keys of its own beside the common ones; the first of them is needed. */
 static const struct kind {
     const char *text;
-    int64_t age_max;
     struct framework_member own[4];
     size_t own_count;
     struct fault (*take)(const struct framework_reading *reading, const struct yaml_node *node,
                          struct framework_prerequisite *prerequisite);
 } kinds[] = {
     [PREREQUISITE_EVENT] = { "event",
-                             FRAMEWORK_AGE_MAX,
                              { { "types", true }, { "where", false }, { "min", false }, { "distinct_actors", false } },
                              4,
                              take_event },
-    [PREREQUISITE_FACT] = { "fact", FRAMEWORK_AGE_MAX, { { "fact", true } }, 1, take_fact },
-    [PREREQUISITE_ATTESTATION] = { "attestation",
-                                   FRAMEWORK_ATTEST_MAX,
-                                   { { "statement", true } },
-                                   1,
-                                   take_attestation },
+    [PREREQUISITE_FACT] = { "fact", { { "fact", true } }, 1, take_fact },
+    [PREREQUISITE_ATTESTATION] = { "attestation", { { "statement", true } }, 1, take_attestation },
 };
 
 static struct fault find_kind(const struct framework_reading *reading, const struct yaml_node *node, size_t *ret_kind)
@@ -202,7 +216,7 @@ static struct fault take_prerequisite(const struct framework_reading *reading, c
     TRY(framework_text(reading, yaml_tree_get(node, "recovery"), FRAMEWORK_TEXT_MAX, &prerequisite->recovery));
     const struct yaml_node *age = yaml_tree_get(node, "max_age_days");
     if (age != NULL) {
-        TRY(framework_number(reading, age, 1, kinds[kind].age_max, &prerequisite->max_age_days));
+        TRY(framework_number(reading, age, 1, FRAMEWORK_AGE_MAX, &prerequisite->max_age_days));
     }
     return kinds[kind].take(reading, node, prerequisite);
 }

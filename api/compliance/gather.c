@@ -44,6 +44,19 @@ static bool is_one_of(const char *const *texts, size_t count, const char *text)
     return false;
 }
 
+/* A value of a condition that ends in * stands for all that begin so. */
+static bool is_asked(const char *const *values, size_t count, const char *text)
+{
+    for (size_t i = 0; i < count; i++) {
+        size_t len = strlen(values[i]);
+        bool open = len > 1 && values[i][len - 1] == '*';
+        if (open ? strncmp(values[i], text, len - 1) == 0 : strcmp(values[i], text) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static enum judged judge_condition(struct op *scratch, const struct framework_condition *condition, struct view record)
 {
     const char *value = single_value(scratch, record, condition->path);
@@ -61,9 +74,9 @@ static enum judged judge_condition(struct op *scratch, const struct framework_co
         }
         holds = strcmp(value, other) != 0;
     } else if (condition->except_count > 0) {
-        holds = !is_one_of(condition->except, condition->except_count, value);
+        holds = !is_asked(condition->except, condition->except_count, value);
     } else {
-        holds = is_one_of(condition->values, condition->value_count, value);
+        holds = is_asked(condition->values, condition->value_count, value);
     }
     return holds ? JUDGED_MATCH : JUDGED_OTHER;
 }

@@ -22,13 +22,16 @@ struct evidence {
     /* the audit trail as of the snapshot */
     int64_t head_sequence, generation, archived_through;
     struct sha256 chain_head;
-    /* the window's population: records of the tenant in it, by type; records outside of it */
+    /* the window's population: records of the served trail in it, by type; those outside of it. With archived_through
+     * they make head_sequence. */
     int64_t window_first, window_last; /* sequences; 0 = none */
     int64_t window_total, outside_total;
+    int64_t archived_total; /* of the archived ones: those whose time lies in the window */
     const struct evidence_type_count *types;
     size_t type_count;
     /* datasets: canonical JSON */
     struct span custody, adcs, cbom, readiness;
+    struct span counts; /* of the inventory by kind; where no framework is asked */
 };
 /* `framework` NULL: facts without gatherings, for the reports that ask no framework. BUG_IF(tx_open). */
 struct fault evidence_load(struct op *op, struct services *services, const struct framework *framework, utc_us now,
@@ -45,7 +48,8 @@ struct fault pack_sign(struct op *op, struct services *services, const struct ma
 /* The whole answer: seven members (docs/compliance.md). ret_digest: SHA-256 of the manifest's canonical bytes. */
 struct fault pack_make(struct op *op, struct services *services, const char *framework, struct buf *json,
                        struct sha256 *ret_digest);
-/* compliance.pack.read: who was given which pack or report, its digest; durable when it returns OK. */
+/* compliance.pack.read: who was given which pack or report (framework NULL: of none), its digest; durable when it
+ * returns OK. */
 struct fault pack_record_read(struct op *op, struct services *services, const char *artifact, const char *framework,
                               const struct sha256 *digest);
 

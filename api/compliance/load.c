@@ -156,10 +156,33 @@ static struct fault load_datasets(struct op *op, struct services *services, stru
     return dataset_keep(op, &readiness, &evidence->readiness);
 }
 
+static struct fault load_inventory_counts(struct op *op, struct services *services, struct tx *tx,
+                                          struct evidence *evidence)
+{
+    CLEANUP(dataset_free) struct dataset counts = { 0 };
+    dataset_begin(&counts);
+    jout_object(&counts.jout);
+    TRY(inventory_counts_print(op, services, tx, &counts.jout));
+    jout_object_end(&counts.jout);
+    return dataset_keep(op, &counts, &evidence->counts);
+}
+
 /* ---- what the trail says ---- */
 
+/* A trail that has fewer or more records than its head stands for is no evidence, so there is none made of it. */
+static struct fault check_whole(struct op *op, const struct evidence *evidence, int64_t inside)
+{
+    int64_t there = inside + evidence->outside_total, due = evidence->head_sequence - evidence->archived_through;
+    return there == due ? OK
+                        : op_fail(op, FAULT(AUDIT_SOURCE_GAP),
+                                  "the audit trail should serve %lld records and has %lld: rebuild the read model, "
+                                  "then ask again",
+                                  (long long)due, (long long)there);
+}
+
 /* The counts of all parts together, by type. */
-static struct fault put_population(struct op *op, const struct load_counts *counts, struct evidence *evidence)
+static struct fault put_population(struct op *op, struct tx *tx, const struct load_counts *counts,
+                                   struct evidence *evidence)
 {
     struct evidence_type_count *types = NULL;
     size_t count = 0;
@@ -172,12 +195,14 @@ static struct fault put_population(struct op *op, const struct load_counts *coun
         types[count - 1].count += row->count;
     }
     struct load_count all = load_sum(counts, NULL, 0, 0, counts->cut_count);
+    TRY(load_outside(tx, counts, &evidence->outside_total));
+    TRY(check_whole(op, evidence, all.count));
     evidence->types = types;
     evidence->type_count = count;
     evidence->window_first = all.first;
     evidence->window_last = all.last;
     evidence->window_total = all.count;
-    evidence->outside_total = evidence->head_sequence - evidence->archived_through - all.count;
+    evidence->archived_total = load_archived(counts, NULL, 0);
     return OK;
 }
 
@@ -194,7 +219,7 @@ static struct fault load_log(struct op *op, struct tx *tx, const struct framewor
     counts.through = trail.head_sequence;
     TRY(load_cuts(framework, &counts));
     TRY(load_counts(op, tx, &counts));
-    TRY(put_population(op, &counts, evidence));
+    TRY(put_population(op, tx, &counts, evidence));
     return framework != NULL ? load_gather(op, tx, framework, &counts, &evidence->facts) : OK;
 }
 
@@ -209,6 +234,7 @@ struct fault evidence_load(struct op *op, struct services *services, const struc
     TRY(load_facts(op, services, tx, &evidence.facts));
     TRY(load_attestations(op, tx, &evidence.facts));
     TRY(load_datasets(op, services, tx, &evidence));
+    TRY(framework == NULL ? load_inventory_counts(op, services, tx, &evidence) : OK);
     TRY(load_log(op, tx, framework, &evidence)); /* last: it tells the planner what is good for it alone */
     *ret_evidence = evidence;
     return OK;

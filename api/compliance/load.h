@@ -43,12 +43,19 @@ struct load_counts {
     size_t cut_count;              /* ascending, without doubles */
     const struct load_count *rows; /* by type (bytes), then part */
     size_t row_count;
+    const struct load_count *archived; /* records of the window up to `behind`, by type: not served, so in no row */
+    size_t archived_count;
 };
-/* Fills rows; window, bounds and cuts are the caller's. Texts in op's arena. */
+/* Fills rows and archived; window, bounds and cuts are the caller's. Texts in op's arena. */
 struct fault load_counts(struct op *op, struct tx *tx, struct load_counts *counts);
 /* What stands in the rows of these types (type_count 0: of all) from part `first` up to `last`. */
 struct load_count load_sum(const struct load_counts *counts, const char *const *types, size_t type_count, size_t first,
                            size_t last);
+
+/* Served records of the tenant that are not in the window, counted one by one. */
+struct fault load_outside(struct tx *tx, const struct load_counts *counts, int64_t *ret_outside);
+/* Records of the window that are archived, of these types (type_count 0: of all). */
+int64_t load_archived(const struct load_counts *counts, const char *const *types, size_t type_count);
 
 /* The 90 days up to `to`, both ends in. */
 struct evidence_window load_window(utc_us to);

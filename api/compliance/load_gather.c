@@ -114,7 +114,10 @@ static struct fault finish(struct gather_pass *pass, size_t index)
     const struct load_picked *picked = &pass->picked[index];
     TRY(take_picked(pass, index, 0));
     gather_count(gathering, picked->rest);
-    gathering->population.total += picked->rest_stale;
+    const struct framework_prerequisite *asked = gathering->prerequisite;
+    int64_t archived = load_archived(pass->counts, asked->types, asked->type_count);
+    gathering->population.total += picked->rest_stale + archived;
+    gathering->population.excluded_archived = archived;
     gathering->population.excluded_stale += picked->rest_stale;
     gathering->newest = newer(gathering->newest, picked->newest);
     gathering->newest_stale = newer(gathering->newest_stale, picked->newest_stale);

@@ -11,10 +11,17 @@
 static const struct sql SQL_COUNTS = {
     "compliance_counts",
     "SELECT type, part, count(*), min(sequence), max(sequence), max(time_us) FROM (SELECT type, sequence, time_us,"
-    " width_bucket(time_us, $5::bigint[])::bigint AS part FROM svc.audit_records"
-    " WHERE time_us >= $1 AND time_us <= $2 AND sequence > $3 AND sequence <= $4 ORDER BY time_us, sequence) windowed"
-    " GROUP BY type, part",
+    " CASE WHEN sequence <= $3 THEN -1 ELSE width_bucket(time_us, $5::bigint[])::bigint END AS part"
+    " FROM svc.audit_records WHERE time_us >= $1 AND time_us <= $2 AND sequence <= $4 ORDER BY time_us, sequence)"
+    " windowed GROUP BY type, part",
     5,
+};
+/* Counted, and not what is left over: only so does the sum say whether all records are there. */
+static const struct sql SQL_OUTSIDE = {
+    "compliance_outside",
+    "SELECT (SELECT count(*) FROM svc.audit_records WHERE time_us < $1 AND sequence > $3 AND sequence <= $4)"
+    " + (SELECT count(*) FROM svc.audit_records WHERE time_us > $2 AND sequence > $3 AND sequence <= $4)",
+    4,
 };
 
 struct evidence_window load_window(utc_us to)
@@ -39,11 +46,34 @@ static int by_type(const void *a, const void *b)
     return types != 0 ? types : (first->part > second->part) - (first->part < second->part);
 }
 
+/* What is archived stands behind the rest, apart from it. */
+static struct fault take_counts(struct op *op, const struct rows *rows, struct load_counts *counts)
+{
+    struct load_count *made = NULL;
+    size_t count = rows_count(rows), served = 0, archived = 0;
+    TRY(arena_take(op->arena, count + 1, sizeof(*made), &made));
+    for (size_t i = 0; i < count; i++) {
+        int64_t part = rows_int(rows, i, 1);
+        struct load_count *row = &made[part < 0 ? count - ++archived : served++];
+        *row = (struct load_count){ .part = part < 0 ? 0 : (size_t)part,
+                                    .count = rows_int(rows, i, 2),
+                                    .first = rows_int(rows, i, 3),
+                                    .last = rows_int(rows, i, 4),
+                                    .newest = rows_int(rows, i, 5) };
+        TRY(arena_text(op->arena, rows_bytes(rows, i, 0), &row->type));
+    }
+    qsort(made, served, sizeof(*made), by_type);
+    counts->rows = made;
+    counts->row_count = served;
+    counts->archived = &made[served];
+    counts->archived_count = archived;
+    return OK;
+}
+
 struct fault load_counts(struct op *op, struct tx *tx, struct load_counts *counts)
 {
     CLEANUP(sql_array_free) struct sql_array cuts = SQL_ARRAY_INIT(SQL_ARRAY_INT);
     CLEANUP(rows_freep) struct rows *rows = NULL;
-    struct load_count *made = NULL;
     for (size_t i = 0; i < counts->cut_count; i++) {
         TRY(sql_array_int(&cuts, counts->cuts[i]));
     }
@@ -51,19 +81,28 @@ struct fault load_counts(struct op *op, struct tx *tx, struct load_counts *count
                                     SQL_INT(counts->through), sql_array_arg(&cuts) };
     TRY(load_along_the_index(tx));
     TRY(tx_query(tx, &SQL_COUNTS, args, COUNT_OF(args), &rows));
-    TRY(arena_take(op->arena, rows_count(rows) + 1, sizeof(*made), &made));
-    for (size_t i = 0; i < rows_count(rows); i++) {
-        made[i] = (struct load_count){ .part = (size_t)rows_int(rows, i, 1),
-                                       .count = rows_int(rows, i, 2),
-                                       .first = rows_int(rows, i, 3),
-                                       .last = rows_int(rows, i, 4),
-                                       .newest = rows_int(rows, i, 5) };
-        TRY(arena_text(op->arena, rows_bytes(rows, i, 0), &made[i].type));
-    }
-    qsort(made, rows_count(rows), sizeof(*made), by_type);
-    counts->rows = made;
-    counts->row_count = rows_count(rows);
+    return take_counts(op, rows, counts);
+}
+
+struct fault load_outside(struct tx *tx, const struct load_counts *counts, int64_t *ret_outside)
+{
+    CLEANUP(rows_freep) struct rows *rows = NULL;
+    const struct sql_arg args[] = { SQL_INT(counts->window.from), SQL_INT(counts->window.to), SQL_INT(counts->behind),
+                                    SQL_INT(counts->through) };
+    TRY(load_along_the_index(tx));
+    TRY(tx_query(tx, &SQL_OUTSIDE, args, COUNT_OF(args), &rows));
+    *ret_outside = rows_int(rows, 0, 0);
     return OK;
+}
+
+int64_t load_archived(const struct load_counts *counts, const char *const *types, size_t type_count)
+{
+    int64_t sum = 0;
+    for (size_t i = 0; i < counts->archived_count; i++) {
+        const struct load_count *row = &counts->archived[i];
+        sum += type_count == 0 || load_has_type(types, type_count, row->type) ? row->count : 0;
+    }
+    return sum;
 }
 
 struct load_count load_sum(const struct load_counts *counts, const char *const *types, size_t type_count, size_t first,

@@ -114,6 +114,7 @@ static struct fault put_population(struct jout *jout, const struct prerequisite_
     put_excluded(jout, "malformed", population->excluded_malformed);
     put_excluded(jout, "stale", population->excluded_stale);
     put_excluded(jout, "foreign", population->excluded_foreign);
+    put_excluded(jout, "archived", population->excluded_archived);
     jout_array_end(jout);
     jout_object_end(jout);
     return OK;
@@ -258,11 +259,13 @@ static void put_trail(struct jout *jout, const struct evidence *evidence)
 {
     jout_key(jout, "population");
     jout_object(jout);
-    jout_key_text(jout, "query", "all audit records of this tenant in the evidence window, both ends included");
+    jout_key_text(jout, "query",
+                  "all records of the served trail of this tenant in the evidence window, both ends included");
     jout_key_int(jout, "first_sequence", evidence->window_first);
     jout_key_int(jout, "last_sequence", evidence->window_last);
     jout_key_int(jout, "total", evidence->window_total);
     jout_key_int(jout, "outside_window", evidence->outside_total);
+    jout_key_int(jout, "archived_in_window", evidence->archived_total);
     jout_key(jout, "by_type");
     jout_array(jout);
     for (size_t i = 0; i < evidence->type_count; i++) {

@@ -17,7 +17,8 @@ struct fault html_trail(struct page *page)
                                             { "Records in the window", "population.total" },
                                             { "First of them", "population.first_sequence" },
                                             { "Last of them", "population.last_sequence" },
-                                            { "Records outside of it", "population.outside_window" } };
+                                            { "Records outside of it", "population.outside_window" },
+                                            { "Archived records of the window", "population.archived_in_window" } };
     TRY(buf_text(page->out, "<h2 id=\"trail\">Audit trail</h2>\n<dl>\n"));
     for (size_t i = 0; i < COUNT_OF(paths); i++) {
         TRY(html_pair(page->out, paths[i][0], member(page, page->manifest, paths[i][1])));

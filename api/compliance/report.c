@@ -178,7 +178,7 @@ static struct fault put_tenant(struct op *op, struct services *services, struct 
 {
     CLEANUP(tx_rollbackp) struct tx *tx = NULL;
     int64_t floor = 0;
-    TRY(tx_begin(op, services->store, STORE_REQUEST, &tx));
+    TRY(tx_begin_snapshot(op, services->store, STORE_REQUEST, &tx));
     TRY(audit_floor(op, tx, &floor));
     TRY(put_references(op, tx, floor, jout));
     jout_key(jout, "inventory_counts");
@@ -189,22 +189,33 @@ static struct fault put_tenant(struct op *op, struct services *services, struct 
     return put_head(tx, floor, jout);
 }
 
-struct fault route_inventory_report(struct request *request)
+static struct fault print_report(struct op *op, struct services *services, struct buf *out)
 {
-    CLEANUP(buf_free) struct buf out = BUF_INIT(ANSWER_MAX);
-    struct op *op = request->op;
     struct jout jout;
-    jout_init(&jout, &out);
+    jout_init(&jout, out);
     jout_object(&jout);
     jout_key_text(&jout, "format", "svc.compliance.inventory-report.v1");
     jout_key_text(&jout, "tenant_id", op->tenant.text);
     jout_key_time(&jout, "generated_at", clock_utc());
     put_frameworks(&jout);
     put_routes(&jout);
-    TRY(put_tenant(op, request->services, &jout));
+    TRY(put_tenant(op, services, &jout));
     jout_key_text(&jout, "notice",
                   "Mechanical coverage: what is served and recorded. No claim of compliance or certification.");
     jout_object_end(&jout);
-    TRY(jout_end(&jout));
+    return jout_end(&jout);
+}
+
+/* The event is in the log before the first byte leaves. */
+struct fault route_inventory_report(struct request *request)
+{
+    CLEANUP(buf_free) struct buf out = BUF_INIT(ANSWER_MAX);
+    struct sha256 digest;
+    if (!response_stream_wanted(request)) {
+        return response_stream_begin(request, 0, "application/json"); /* the head alone: nothing is made */
+    }
+    TRY(print_report(request->op, request->services, &out));
+    TRY(sha256_of(buf_span(&out), &digest));
+    TRY(pack_record_read(request->op, request->services, "inventory-report", NULL, &digest));
     return response_json(request, 0, &out);
 }

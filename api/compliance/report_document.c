@@ -61,6 +61,7 @@ static void put_population(const struct evidence *evidence, struct jout *jout)
 {
     jout_key(jout, "population");
     jout_object(jout);
+    jout_key_int(jout, "archived_in_window", evidence->archived_total);
     jout_key(jout, "by_type");
     jout_array(jout);
     for (size_t i = 0; i < evidence->type_count; i++) {
@@ -73,30 +74,19 @@ static void put_population(const struct evidence *evidence, struct jout *jout)
     jout_key_int(jout, "first_sequence", evidence->window_first);
     jout_key_int(jout, "last_sequence", evidence->window_last);
     jout_key_int(jout, "outside_window", evidence->outside_total);
-    jout_key_text(jout, "query", "every audit record of the tenant whose time lies in the window");
+    jout_key_text(jout, "query", "every record of the served trail of this tenant whose time lies in the window");
     jout_key_int(jout, "total", evidence->window_total);
     jout_object_end(jout);
 }
 
-static struct fault put_counts(struct op *op, struct services *services, struct jout *jout)
-{
-    CLEANUP(tx_rollbackp) struct tx *tx = NULL;
-    jout_key(jout, "inventory_counts");
-    jout_object(jout);
-    TRY(tx_begin(op, services->store, STORE_REQUEST, &tx));
-    TRY(inventory_counts_print(op, services, tx, jout));
-    jout_object_end(jout);
-    return OK;
-}
-
-static struct fault put_body(struct op *op, struct services *services, enum report_type type,
-                             const struct evidence *evidence, struct jout *jout)
+static struct fault put_body(enum report_type type, const struct evidence *evidence, struct jout *jout)
 {
     switch (type) {
     case REPORT_INVENTORY_SNAPSHOT:
         jout_key_raw(jout, "adcs", evidence->adcs);
         jout_key_raw(jout, "custody", evidence->custody);
-        return put_counts(op, services, jout);
+        jout_key_raw(jout, "inventory_counts", evidence->counts);
+        return OK;
     case REPORT_CBOM_POSTURE:
         jout_key_raw(jout, "cbom", evidence->cbom);
         jout_key_raw(jout, "crypto_readiness", evidence->readiness);
@@ -111,7 +101,7 @@ static struct fault put_body(struct op *op, struct services *services, enum repo
     return FAULT(INTERNAL);
 }
 
-static struct fault print_manifest(struct op *op, struct services *services, const struct schedule *schedule,
+static struct fault print_manifest(const struct op *op, const struct schedule *schedule,
                                    const struct evidence *evidence, utc_us generated, struct buf *canonical)
 {
     CLEANUP(buf_free) struct buf json = BUF_INIT(REPORT_DOCUMENT_MAX);
@@ -131,7 +121,7 @@ static struct fault print_manifest(struct op *op, struct services *services, con
     jout_object_end(&jout);
     put_schedule(schedule, &jout);
     put_audit(evidence, &jout);
-    TRY(put_body(op, services, schedule->definition.type, evidence, &jout));
+    TRY(put_body(schedule->definition.type, evidence, &jout));
     jout_object_end(&jout);
     TRY(jout_end(&jout));
     return json_canonical(buf_span(&json), canonical);
@@ -173,7 +163,7 @@ static struct fault make_own(struct op *op, struct services *services, const str
     TRY(evidence_load(op, services, NULL, clock_utc(), &evidence));
     /* The key's times are by the clock of whoever activated it. */
     utc_us generated = evidence.now > key.activated ? evidence.now : key.activated;
-    TRY(print_manifest(op, services, schedule, &evidence, generated, &manifest));
+    TRY(print_manifest(op, schedule, &evidence, generated, &manifest));
     TRY(pack_sign(op, services, &key, EVIDENCE_REPORT_TYP, buf_span(&manifest), &jws));
     *ret_window = (struct report_window){ evidence.facts.window.from, evidence.facts.window.to };
     return print_document(schedule->definition.type, &key, buf_span(&manifest), &jws, document);

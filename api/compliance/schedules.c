@@ -55,8 +55,9 @@ static struct fault read_framework(struct op *op, const char *text, const char *
     const char *trimmed = NULL;
     TRY(trim(op, text, 64, "/framework", &trimmed));
     for (size_t i = 0; i < FRAMEWORKS; i++) {
-        if (strcasecmp(framework_id(i), trimmed) == 0) {
-            *ret_framework = framework_id(i);
+        const char *id = framework_id(i);
+        if (id != NULL && strcasecmp(id, trimmed) == 0) {
+            *ret_framework = id;
             return OK;
         }
     }

@@ -27,7 +27,7 @@
 #define EVENT_REPORT_GENERATED    "compliance.report.generated"
 #define EVENT_REPORT_FAILED       "compliance.report.failed"
 
-#define SCHEDULES_PER_TENANT   1000
+#define SCHEDULES_PER_TENANT   64
 #define SCHEDULE_INTERVAL_MIN  3600     /* seconds: one hour */
 #define SCHEDULE_INTERVAL_MAX  31622400 /* 366 days */
 #define SCHEDULE_NAME_MAX      128

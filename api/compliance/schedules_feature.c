@@ -21,7 +21,7 @@ const struct metric schedules_metrics[1] = {
 static const struct jin_field preview_fields[] = { DEFINITION_FIELDS };
 static const struct jin_field create_fields[] = {
     DEFINITION_FIELDS,
-    JIN_TEXT(struct schedule_body, preview_fingerprint, JIN_REQUIRED, 64, 64),
+    JIN_TEXT(struct schedule_body, preview_fingerprint, JIN_OPTIONAL, 64, 64),
 };
 static const struct jin_field switch_fields[] = {
     JIN_INT(struct schedule_switch_body, expected_version, JIN_REQUIRED, 1, INT32_MAX),
@@ -49,7 +49,7 @@ static const struct answer_field inventory_answer[] = {
 };
 static const struct answer_field preview_answer[] = {
     { "preview_fingerprint", "string",
-      "SHA-256 over definition, tenant and reports_kept: the request to create has to name it." },
+      "SHA-256 over definition, tenant and reports_kept: a request to create that names it is refused when they differ." },
     { "tenant_id", "string", "The caller's tenant, which the fingerprint is bound to." },
     { "effect_free", "boolean", "True: no event, no row, no report, nothing resolved, nobody called." },
     { "definition", "object", "As it would be kept." },
@@ -108,7 +108,8 @@ static const struct route routes[] = {
         .answer_count = COUNT_OF(inventory_answer),
         .success_status = 200,
         .handler = route_inventory_report,
-        .doc = "What is covered, told mechanically: frameworks, report types, routes, evidence, counts, schedules.",
+        .doc = "What is covered, told mechanically: frameworks, report types, routes, evidence, counts, schedules. "
+               "Recorded as compliance.pack.read.",
     },
     {
         .name = "compliance.report-schedules.preview",

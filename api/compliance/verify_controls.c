@@ -29,7 +29,7 @@ static const struct jin_field exclusion_fields[] = {
 /* Reasons come in this order, each once and only where it excluded something. */
 static struct fault check_excluded(struct check *check, const char *at, struct span json, int64_t *sum)
 {
-    static const char *const reasons[] = { "condition", "malformed", "stale", "foreign" };
+    static const char *const reasons[] = { "condition", "malformed", "stale", "foreign", "archived" };
     struct span *items = NULL;
     size_t count = 0, next = 0;
     TRY(take_array(check, PACK_POPULATION, at, json, COUNT_OF(reasons), &items, &count));
@@ -41,7 +41,8 @@ static struct fault check_excluded(struct check *check, const char *at, struct s
         while (next < COUNT_OF(reasons) && strcmp(reasons[next], row.reason) != 0) {
             next++;
         }
-        if (next++ >= COUNT_OF(reasons) || row.count < 1) {
+        bool archived = strcmp(row.reason, "archived") == 0;
+        if (next++ >= COUNT_OF(reasons) || row.count < 1 || (archived && row.count > check->archived_in_window)) {
             return refuse(check, PACK_POPULATION_REASON, member, "\"%s\", %lld", row.reason, (long long)row.count);
         }
         if (__builtin_add_overflow(*sum, row.count, sum)) {
@@ -101,17 +102,15 @@ static bool kind_of(const char *text, enum prerequisite_kind *ret_kind)
     return false;
 }
 
-/* An attestation holds for as long as its framework says, so its window alone may begin before the evidence's. */
-static struct fault check_own_window(struct check *check, const char *at, enum prerequisite_kind kind,
-                                     enum prerequisite_state state, struct span json,
-                                     struct evidence_window *ret_window)
+/* It may be narrower than the evidence's, and never wider, whatever the kind. */
+static struct fault check_own_window(struct check *check, const char *at, enum prerequisite_state state,
+                                     struct span json, struct evidence_window *ret_window)
 {
     char member[MEMBER_MAX];
     struct evidence_window window = { 0 };
     member_below(at, "window", member);
     TRY(take_window(check, PACK_PREREQUISITE, member, json, &window));
-    bool early = window.from < check->window.from && kind != PREREQUISITE_ATTESTATION;
-    if (early || window.to != check->window.to || window.from > window.to) {
+    if (window.from < check->window.from || window.to != check->window.to || window.from > window.to) {
         return refuse(check, PACK_PREREQUISITE_WINDOW, member, "it is not within the evidence window");
     }
     if (state == STATE_STALE) {
@@ -152,7 +151,7 @@ static struct fault check_prerequisite(struct check *check, const char *at, stru
     if (!evidence_state(made.state, &state)) {
         return refuse_below(check, PACK_PREREQUISITE_STATE, at, "state", "\"%s\"", made.state);
     }
-    TRY(check_own_window(check, at, kind, state, made.window, &window));
+    TRY(check_own_window(check, at, state, made.window, &window));
     member_below(at, "population", member);
     TRY(check_population(check, member, made.population, &matched));
     member_below(at, "references", member);

@@ -80,7 +80,7 @@ static struct fault count_unrecorded(struct check *check, const char *at, struct
 
 struct fault verify_custody(struct check *check, const char *at, struct span json)
 {
-    static const char *const tallies[] = { "by_exportability", "by_origin", "by_storage_class" };
+    static const char *const tallies[] = { "by_exportability", "by_origin", "by_source", "by_storage_class" };
     struct view custody = { json };
     int64_t total = 0, recorded = 0, unrecorded = 0, rows = 0, sum = 0;
     TRY(verify_dataset(check, at, json));

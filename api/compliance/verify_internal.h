@@ -18,7 +18,7 @@ struct check {
     struct evidence_verdict *verdict;
     /* of the manifest, as they are known */
     struct evidence_window window;
-    int64_t head;
+    int64_t head, archived_through, archived_in_window;
     utc_us generated;
 };
 

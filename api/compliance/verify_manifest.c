@@ -89,6 +89,7 @@ struct fault verify_trail(struct check *check, const char *at, struct span json)
                             (long long)trail.archived_through, (long long)trail.head_sequence);
     }
     check->head = trail.head_sequence;
+    check->archived_through = trail.archived_through;
     return OK;
 }
 
@@ -96,7 +97,7 @@ struct fault verify_trail(struct check *check, const char *at, struct span json)
 
 struct totals {
     const char *query;
-    int64_t first_sequence, last_sequence, total, outside_window;
+    int64_t first_sequence, last_sequence, total, outside_window, archived_in_window;
     struct span by_type;
 };
 static const struct jin_field totals_fields[] = {
@@ -105,6 +106,7 @@ static const struct jin_field totals_fields[] = {
     JIN_INT(struct totals, last_sequence, JIN_REQUIRED, 0, INT64_MAX),
     JIN_INT(struct totals, total, JIN_REQUIRED, 0, INT64_MAX),
     JIN_INT(struct totals, outside_window, JIN_REQUIRED, 0, INT64_MAX),
+    JIN_INT(struct totals, archived_in_window, JIN_REQUIRED, 0, INT64_MAX),
     JIN_RAW(struct totals, by_type, JIN_REQUIRED, 2, EVIDENCE_MANIFEST_MAX),
 };
 
@@ -142,20 +144,39 @@ static struct fault check_types(struct check *check, const char *above, const st
     return OK;
 }
 
+/* Every record of the trail is one of three: served and in the window, served and outside of it, archived. Those that
+ * are archived and in the window are among the archived ones, and nothing else. */
+static struct fault check_whole(struct check *check, const char *at, const struct totals *totals)
+{
+    int64_t served = 0, all = 0;
+    bool over = __builtin_add_overflow(totals->total, totals->outside_window, &served) ||
+                __builtin_add_overflow(served, check->archived_through, &all);
+    if (over || all != check->head) {
+        return refuse(check, PACK_TOTALS, at,
+                      "%lld in the window, %lld outside of it and %lld archived are not the %lld of the audit trail",
+                      (long long)totals->total, (long long)totals->outside_window, (long long)check->archived_through,
+                      (long long)check->head);
+    }
+    if (totals->archived_in_window > check->archived_through) {
+        return refuse_below(check, PACK_TOTALS, at, "archived_in_window", "%lld, and %lld are archived at all",
+                            (long long)totals->archived_in_window, (long long)check->archived_through);
+    }
+    check->archived_in_window = totals->archived_in_window;
+    return OK;
+}
+
 struct fault verify_totals(struct check *check, const char *at, struct span json)
 {
     struct totals totals = { 0 };
     TRY(take_object(check, PACK_TOTALS, at, json, totals_fields, COUNT_OF(totals_fields), &totals));
     int64_t first = totals.first_sequence, last = totals.last_sequence;
     bool none = totals.total == 0;
-    if (none ? first != 0 || last != 0 : first < 1 || last < first || totals.total > last - first + 1) {
+    bool served = first > check->archived_through && last <= check->head;
+    if (none ? first != 0 || last != 0 : !served || last < first || totals.total > last - first + 1) {
         return refuse(check, PACK_TOTALS, at, "%lld records cannot be those from %lld to %lld", (long long)totals.total,
                       (long long)first, (long long)last);
     }
-    if (last > check->head || totals.outside_window > check->head - totals.total) {
-        return refuse(check, PACK_TOTALS, at, "more records than the audit trail had, which ended with %lld",
-                      (long long)check->head);
-    }
+    TRY(check_whole(check, at, &totals));
     return check_types(check, at, &totals);
 }
 

@@ -32,6 +32,7 @@
 #define ADCS_PRINCIPALS_MAX   4096
 #define ADCS_EKUS_MAX         64
 #define ADCS_RULES_VERSION    1
+#define ADCS_DOMAINS_MAX      64 /* of a tenant, ever observed: each is in every evidence pack */
 
 /* ---- an observation ---- */
 
@@ -168,6 +169,12 @@ const char *adcs_severity_text(enum adcs_severity severity);
 bool adcs_administers(const char *sid, const struct config_list *more);
 struct fault adcs_find(struct op *op, const struct adcs_observation *observation,
                        const struct config_list *administrators, struct adcs_findings *ret_findings);
+struct adcs_counts {
+    int64_t of[ADCS_CRITICAL + 1]; /* enum adcs_severity */
+};
+void adcs_findings_count(const struct adcs_findings *findings, struct adcs_counts *ret_counts);
+/* One JSON object, in canonical order. */
+void adcs_counts_print(struct jout *jout, const struct adcs_counts *counts);
 /* One JSON array. */
 void adcs_findings_print(struct jout *jout, const struct adcs_findings *findings);
 
@@ -204,9 +211,13 @@ struct adcs_row {
     struct sha256 chain;
     struct span data; /* {0} where it was not asked for */
 };
-/* What a new observation is judged by: the source's last time (0 = none), and the domain's latest complete one. */
+/* What a new observation is judged by: whose the source is (NULL = nobody's yet) and its last time there (0 = none),
+ * how many domains there are and whether this is one of them, and the domain's latest complete one. */
 struct adcs_standing {
+    const char *source_subject;
     utc_us source_last;
+    int64_t domains;
+    bool known;
     bool found;
     struct adcs_row latest;
 };
@@ -229,7 +240,7 @@ struct adcs_wanted {
 struct fault adcs_rows_list(struct op *op, struct tx *tx, const struct adcs_wanted *wanted, struct adcs_row **ret_rows,
                             size_t *ret_count);
 struct adcs_drift_row {
-    const char *event_id, *domain, *observation_id, *source_id, *run_id, *relay_id;
+    const char *event_id, *domain, *observation_id, *source_id, *run_id, *relay_id, *recorded_by;
     int64_t sequence, changes;
     utc_us observed, recorded;
     struct sha256 chain;
@@ -246,6 +257,8 @@ struct fault adcs_drift_data(struct op *op, struct tx *tx, int64_t sequence, str
 
 struct fault adcs_project_observed(struct projection *projection, const struct event_view *event);
 struct fault adcs_project_drifted(struct projection *projection, const struct event_view *event);
+/* Of adcs_read_stored: the event's data is no observation any more, since an erasure took too much of it. */
+bool adcs_unreadable(struct fault fault);
 /* An operation like op with an arena of its own, for what a megabyte of JSON unfolds to. */
 struct fault adcs_scratch_new(struct op *op, struct op *ret_scratch);
 void adcs_scratch_clear(struct op *scratch);

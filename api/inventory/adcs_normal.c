@@ -158,6 +158,11 @@ static struct fault check_whole(struct op *op, const struct adcs_observation *ob
             return inconsistent(op, "/ca_restrictions", observation->restrictions[i].ca, "is no enrollment service");
         }
     }
+    if (observation->head.complete && observation->head.schema_version == 2 && observation->service_count == 0) {
+        return op_fail_field(op, FAULT(ADCS_OBSERVATION), "/enrollment_services",
+                             "a complete observation has at least one enrollment service: hand in what was not seen "
+                             "whole with complete false");
+    }
     for (size_t i = 0; i < observation->service_count && observation->head.complete; i++) {
         TRY(check_complete_service(op, observation, &observation->services[i]));
     }

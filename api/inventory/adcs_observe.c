@@ -31,6 +31,27 @@ static struct fault read_standing(struct op *op, struct task *task)
     return adcs_standing_read(op, tx, head->domain, head->source_id, &task->standing);
 }
 
+/* Of a source speaks one subject, the first that used it; or one token could tell what another one's collector sees. */
+static struct fault check_source(struct op *op, const struct task *task)
+{
+    const char *subject = task->standing.source_subject;
+    if (subject == NULL || strcmp(subject, op->principal.subject) == 0) {
+        return OK;
+    }
+    return op_fail_field(op, FAULT(ADCS_SOURCE), "/source_id",
+                         "another subject has handed in observations of this source: choose a source_id of your own");
+}
+
+static struct fault check_domain(struct op *op, const struct task *task)
+{
+    if (task->standing.known || task->standing.domains < ADCS_DOMAINS_MAX) {
+        return OK;
+    }
+    return op_fail_field(op, FAULT(ADCS_DOMAINS), "/domain",
+                         "%d domains have been observed, and a tenant has no more: hand this one in for another tenant",
+                         ADCS_DOMAINS_MAX);
+}
+
 static struct fault check_order(struct op *op, const struct task *task)
 {
     const struct adcs_body *head = &task->observation.head;
@@ -99,6 +120,8 @@ static struct fault observe_once(struct op *op, struct task *task)
         op_was_recorded(op);
         return OK;
     }
+    TRY(check_source(op, task));
+    TRY(check_domain(op, task));
     TRY(check_order(op, task));
     TRY(make_drift(op, task, &drift));
     const struct event events[] = {

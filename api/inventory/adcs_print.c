@@ -1,4 +1,4 @@
-/* The data of inventory.adcs.observed, with members in canonical order. */
+/* The data of inventory.adcs.observed, with members in canonical order; and findings. */
 #include "api/inventory/adcs.h"
 
 static void print_permissions(struct jout *jout, const struct adcs_permissions *permissions)
@@ -156,4 +156,53 @@ struct fault adcs_print(const struct adcs_observation *observation, struct buf *
     jout_array_end(&jout);
     jout_object_end(&jout);
     return jout_end(&jout);
+}
+
+/* ---- findings ---- */
+
+void adcs_findings_count(const struct adcs_findings *findings, struct adcs_counts *ret_counts)
+{
+    struct adcs_counts made = { 0 };
+    for (size_t i = 0; i < findings->count; i++) {
+        made.of[findings->at[i].severity]++;
+    }
+    *ret_counts = made;
+}
+
+void adcs_counts_print(struct jout *jout, const struct adcs_counts *counts)
+{
+    static const enum adcs_severity order[] = { ADCS_CRITICAL, ADCS_HIGH, ADCS_MEDIUM };
+    jout_object(jout);
+    for (size_t i = 0; i < COUNT_OF(order); i++) {
+        jout_key_int(jout, adcs_severity_text(order[i]), counts->of[order[i]]);
+    }
+    jout_object_end(jout);
+}
+
+void adcs_findings_print(struct jout *jout, const struct adcs_findings *findings)
+{
+    jout_array(jout);
+    for (size_t i = 0; i < findings->count; i++) {
+        const struct adcs_finding *finding = &findings->at[i];
+        jout_object(jout);
+        jout_key_text(jout, "kind", finding->kind);
+        jout_key_text(jout, "name", finding->name);
+        jout_key(jout, "principals");
+        jout_array(jout);
+        for (size_t j = 0; j < finding->sid_count; j++) {
+            jout_text(jout, finding->sids[j]);
+        }
+        jout_array_end(jout);
+        jout_key(jout, "rests_on");
+        jout_array(jout);
+        for (const char *const *member = finding->rule->rests_on; *member != NULL; member++) {
+            jout_text(jout, *member);
+        }
+        jout_array_end(jout);
+        jout_key_text(jout, "rule", finding->rule->id);
+        jout_key_text(jout, "severity", adcs_severity_text(finding->severity));
+        jout_key_text(jout, "title", finding->rule->title);
+        jout_object_end(jout);
+    }
+    jout_array_end(jout);
 }

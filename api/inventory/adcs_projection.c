@@ -3,7 +3,7 @@
 #include "api/inventory/adcs.h"
 
 #define PART_MAX ((int64_t)1 << 20)
-#define TEXT_MAX 4096
+#define TEXT_MAX 32768 /* longer than what is taken: an erasure may have put longer words in place of others */
 
 static const struct sql SQL_OBSERVED = {
     "adcs_observed",

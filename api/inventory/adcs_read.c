@@ -6,6 +6,7 @@
 
 #define PART_MAX ((int64_t)1 << 20)
 #define TEXT_MAX 2048
+#define ITEM_MAX 32768 /* what is taken is far shorter; an erasure may have put longer words in place of others */
 
 #define FLAGS_MAX 4294967295LL
 
@@ -26,8 +27,8 @@ const struct jin_field adcs_body_fields[ADCS_BODY_FIELDS + 2] = {
 };
 
 static const struct jin_field permission_fields[] = {
-    JIN_TEXT(struct adcs_permission, sid, JIN_REQUIRED, 1, TEXT_MAX),
-    JIN_TEXT(struct adcs_permission, name, JIN_OPTIONAL, 0, TEXT_MAX),
+    JIN_TEXT(struct adcs_permission, sid, JIN_REQUIRED, 1, ITEM_MAX),
+    JIN_TEXT(struct adcs_permission, name, JIN_OPTIONAL, 0, ITEM_MAX),
     {
         .name = "rights",
         .kind = JIN_KIND_TEXTS,
@@ -47,8 +48,8 @@ static const struct jin_field permission_fields[] = {
       .offset = offsetof(struct type, permissions_json) }
 
 static const struct jin_field template_fields[] = {
-    JIN_TEXT(struct adcs_template, name, JIN_REQUIRED, 1, TEXT_MAX),
-    JIN_TEXT(struct adcs_template, oid, JIN_REQUIRED, 1, TEXT_MAX),
+    JIN_TEXT(struct adcs_template, name, JIN_REQUIRED, 1, ITEM_MAX),
+    JIN_TEXT(struct adcs_template, oid, JIN_REQUIRED, 1, ITEM_MAX),
     JIN_INT(struct adcs_template, schema_version, JIN_REQUIRED, 1, 4),
     JIN_INT(struct adcs_template, authorized_signatures, JIN_REQUIRED, 0, 64),
     JIN_INT(struct adcs_template, validity_seconds, JIN_REQUIRED, 0, 10000000000LL),
@@ -62,30 +63,30 @@ static const struct jin_field template_fields[] = {
     PERMISSIONS(adcs_template),
 };
 static const struct jin_field service_fields[] = {
-    JIN_TEXT(struct adcs_service, ca, JIN_REQUIRED, 1, TEXT_MAX),
-    JIN_TEXT(struct adcs_service, host, JIN_REQUIRED, 1, TEXT_MAX),
+    JIN_TEXT(struct adcs_service, ca, JIN_REQUIRED, 1, ITEM_MAX),
+    JIN_TEXT(struct adcs_service, host, JIN_REQUIRED, 1, ITEM_MAX),
     JIN_HEX(struct adcs_service, certificate_sha256, JIN_REQUIRED, SHA256_LEN, SHA256_LEN),
     JIN_TEXTS(struct adcs_service, templates, JIN_REQUIRED, 0, ADCS_TEMPLATES_MAX),
 };
 static const struct jin_field endpoint_fields[] = {
-    JIN_TEXT(struct adcs_endpoint, url, JIN_REQUIRED, 1, TEXT_MAX),
-    JIN_TEXT(struct adcs_endpoint, kind, JIN_REQUIRED, 1, TEXT_MAX),
-    JIN_TEXT(struct adcs_endpoint, scheme, JIN_REQUIRED, 1, TEXT_MAX),
-    JIN_TEXT(struct adcs_endpoint, channel_binding, JIN_REQUIRED, 1, TEXT_MAX),
+    JIN_TEXT(struct adcs_endpoint, url, JIN_REQUIRED, 1, ITEM_MAX),
+    JIN_TEXT(struct adcs_endpoint, kind, JIN_REQUIRED, 1, ITEM_MAX),
+    JIN_TEXT(struct adcs_endpoint, scheme, JIN_REQUIRED, 1, ITEM_MAX),
+    JIN_TEXT(struct adcs_endpoint, channel_binding, JIN_REQUIRED, 1, ITEM_MAX),
     JIN_BOOL(struct adcs_endpoint, ntlm, JIN_REQUIRED),
     JIN_HEX(struct adcs_endpoint, certificate_sha256, JIN_OPTIONAL, SHA256_LEN, SHA256_LEN),
 };
 static const struct jin_field restriction_fields[] = {
-    JIN_TEXT(struct adcs_restriction, ca, JIN_REQUIRED, 1, TEXT_MAX),
-    JIN_TEXT(struct adcs_restriction, enrollment_agents, JIN_REQUIRED, 1, TEXT_MAX),
-    JIN_TEXT(struct adcs_restriction, officers, JIN_REQUIRED, 1, TEXT_MAX),
+    JIN_TEXT(struct adcs_restriction, ca, JIN_REQUIRED, 1, ITEM_MAX),
+    JIN_TEXT(struct adcs_restriction, enrollment_agents, JIN_REQUIRED, 1, ITEM_MAX),
+    JIN_TEXT(struct adcs_restriction, officers, JIN_REQUIRED, 1, ITEM_MAX),
     JIN_INT(struct adcs_restriction, edit_flags, JIN_OPTIONAL, 0, FLAGS_MAX),
     JIN_INT(struct adcs_restriction, interface_flags, JIN_OPTIONAL, 0, FLAGS_MAX),
     PERMISSIONS(adcs_restriction),
 };
 static const struct jin_field principal_fields[] = {
-    JIN_TEXT(struct adcs_principal, sid, JIN_REQUIRED, 1, TEXT_MAX),
-    JIN_TEXT(struct adcs_principal, name, JIN_REQUIRED, 0, TEXT_MAX),
+    JIN_TEXT(struct adcs_principal, sid, JIN_REQUIRED, 1, ITEM_MAX),
+    JIN_TEXT(struct adcs_principal, name, JIN_REQUIRED, 0, ITEM_MAX),
 };
 
 /* What was noted within an element stands below its place. */

@@ -53,7 +53,7 @@ static struct fault print_counts(struct request *request, struct tx *tx, struct 
     struct adcs_row whole;
     struct adcs_observation observation;
     struct adcs_findings findings;
-    int64_t counts[ADCS_CRITICAL + 1] = { 0 };
+    struct adcs_counts counts;
     TRY(adcs_scratch_new(request->op, &scratch));
     TRY(adcs_row_get(&scratch, tx, row->observation_id, &whole));
     jout_key(jout, "findings");
@@ -64,14 +64,8 @@ static struct fault print_counts(struct request *request, struct tx *tx, struct 
     }
     TRY(fault);
     TRY(adcs_find(&scratch, &observation, &request->services->config->adcs_administrators, &findings));
-    for (size_t i = 0; i < findings.count; i++) {
-        counts[findings.at[i].severity]++;
-    }
-    jout_object(jout);
-    for (int i = ADCS_CRITICAL; i >= ADCS_MEDIUM; i--) {
-        jout_key_int(jout, adcs_severity_text((enum adcs_severity)i), counts[i]);
-    }
-    jout_object_end(jout);
+    adcs_findings_count(&findings, &counts);
+    adcs_counts_print(jout, &counts);
     return OK;
 }
 
@@ -158,6 +152,7 @@ static void print_drift(struct jout *jout, const struct adcs_drift_row *row)
     jout_key_text(jout, "domain", row->domain);
     jout_key_time(jout, "observed_at", row->observed);
     jout_key_time(jout, "recorded_at", row->recorded);
+    jout_key_text(jout, "recorded_by", row->recorded_by);
     jout_key_text(jout, "observation_id", row->observation_id);
     jout_key_text(jout, "source_id", row->source_id);
     jout_key_text(jout, "run_id", row->run_id);

@@ -108,6 +108,8 @@ struct look {
     struct op *op;
     const struct adcs_observation *seen;
     const struct config_list *administrators;
+    bool *published; /* by template: some CA issues by it */
+    bool agents_free;
     struct adcs_findings found;
     size_t room;
 };
@@ -166,23 +168,38 @@ static bool authenticates(const struct adcs_template *template)
            has_eku(template, EKU_PKINIT);
 }
 
-static bool is_published(const struct adcs_observation *seen, const char *name)
+/* Once for all templates, with the names that CAs publish in order: both may be thousands. Nothing is taken to be
+ * sorted, and names may stand there twice: an erasure may have been at work. */
+static struct fault find_published(struct look *look)
 {
+    const struct adcs_observation *seen = look->seen;
+    const char **names = NULL;
+    size_t most = 0, count = 0;
+    for (size_t i = 0; i < seen->service_count; i++) {
+        most += seen->services[i].templates.count;
+    }
+    TRY(arena_take(look->op->arena, most + 1, sizeof(*names), &names));
+    TRY(arena_take(look->op->arena, seen->template_count + 1, sizeof(*look->published), &look->published));
     for (size_t i = 0; i < seen->service_count; i++) {
         for (size_t j = 0; j < seen->services[i].templates.count; j++) {
-            if (strcmp(seen->services[i].templates.at[j], name) == 0) {
-                return true;
-            }
+            names[count++] = seen->services[i].templates.at[j];
         }
     }
-    return false;
+    if (count == 0) {
+        return OK;
+    }
+    qsort(names, count, sizeof(*names), adcs_text_order);
+    for (size_t i = 0; i < seen->template_count; i++) {
+        look->published[i] = bsearch(&seen->templates[i].name, names, count, sizeof(*names), adcs_text_order) != NULL;
+    }
+    return OK;
 }
 
 /* Without a person or another certificate in between. */
-static bool is_issued(const struct look *look, const struct adcs_template *template)
+static bool is_issued(const struct look *look, size_t index)
 {
-    return !template->manager_approval && template->authorized_signatures == 0 &&
-           is_published(look->seen, template->name);
+    const struct adcs_template *template = &look->seen->templates[index];
+    return !template->manager_approval && template->authorized_signatures == 0 && look->published[index];
 }
 
 /* A CA that is not said to restrict them does not. */
@@ -201,13 +218,11 @@ static struct fault each_template(struct look *look, int rule)
         const struct adcs_template *template = &look->seen->templates[i];
         enum adcs_severity severity = rule == ESC2 || rule == ESC3 ? ADCS_HIGH : ADCS_CRITICAL;
         unsigned rights = rule == ESC4 ? WRITE_RIGHTS : ENROLL_RIGHTS;
-        bool holds = rule == ESC1
-                         ? is_issued(look, template) && template->enrollee_supplies_subject && authenticates(template)
-                     : rule == ESC2 ? is_issued(look, template) && any_purpose(template)
-                     : rule == ESC3
-                         ? is_issued(look, template) && has_eku(template, EKU_AGENT) && agents_unrestricted(look->seen)
-                         : true;
-        if (rule == ESC4 && !is_published(look->seen, template->name)) {
+        bool holds = rule == ESC1 ? is_issued(look, i) && template->enrollee_supplies_subject && authenticates(template)
+                     : rule == ESC2 ? is_issued(look, i) && any_purpose(template)
+                     : rule == ESC3 ? is_issued(look, i) && has_eku(template, EKU_AGENT) && look->agents_free
+                                    : true;
+        if (rule == ESC4 && !look->published[i]) {
             severity = ADCS_HIGH; /* no CA issues by it until somebody publishes it */
         }
         if (holds) {
@@ -258,7 +273,9 @@ struct fault adcs_find(struct op *op, const struct adcs_observation *observation
 {
     struct look look = { .op = op, .seen = observation, .administrators = administrators };
     look.room = 4 * observation->template_count + 3 * observation->restriction_count + observation->endpoint_count;
+    look.agents_free = agents_unrestricted(observation);
     TRY(arena_take(op->arena, look.room + 1, sizeof(*look.found.at), &look.found.at));
+    TRY(find_published(&look));
     TRY(each_template(&look, ESC1));
     TRY(each_template(&look, ESC2));
     TRY(each_template(&look, ESC3));
@@ -269,32 +286,4 @@ struct fault adcs_find(struct op *op, const struct adcs_observation *observation
     TRY(each_ca(&look, ESC11));
     *ret_findings = look.found;
     return OK;
-}
-
-void adcs_findings_print(struct jout *jout, const struct adcs_findings *findings)
-{
-    jout_array(jout);
-    for (size_t i = 0; i < findings->count; i++) {
-        const struct adcs_finding *finding = &findings->at[i];
-        jout_object(jout);
-        jout_key_text(jout, "kind", finding->kind);
-        jout_key_text(jout, "name", finding->name);
-        jout_key(jout, "principals");
-        jout_array(jout);
-        for (size_t j = 0; j < finding->sid_count; j++) {
-            jout_text(jout, finding->sids[j]);
-        }
-        jout_array_end(jout);
-        jout_key(jout, "rests_on");
-        jout_array(jout);
-        for (const char *const *member = finding->rule->rests_on; *member != NULL; member++) {
-            jout_text(jout, *member);
-        }
-        jout_array_end(jout);
-        jout_key_text(jout, "rule", finding->rule->id);
-        jout_key_text(jout, "severity", adcs_severity_text(finding->severity));
-        jout_key_text(jout, "title", finding->rule->title);
-        jout_object_end(jout);
-    }
-    jout_array_end(jout);
 }

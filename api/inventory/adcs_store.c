@@ -18,6 +18,20 @@ static const struct sql SQL_SOURCE = {
     " AND source_id = $3",
     3,
 };
+static const struct sql SQL_SUBJECT = {
+    "adcs_source_subject",
+    "SELECT recorded_by FROM svc.adcs_observations WHERE tenant_id = $1 AND source_id = $2 ORDER BY sequence LIMIT 1",
+    2,
+};
+/* From one name to the next by the index, whatever number of observations each has. */
+static const struct sql SQL_DOMAINS = {
+    "adcs_domains",
+    "WITH RECURSIVE d AS ((SELECT domain FROM svc.adcs_observations WHERE tenant_id = $1 ORDER BY domain LIMIT 1)"
+    " UNION ALL SELECT (SELECT o.domain FROM svc.adcs_observations o WHERE o.tenant_id = $1 AND o.domain > d.domain"
+    " ORDER BY o.domain LIMIT 1) FROM d WHERE d.domain IS NOT NULL)"
+    " SELECT count(domain), coalesce(bool_or(domain = $2), false) FROM d",
+    2,
+};
 static const struct sql SQL_LATEST = {
     "adcs_latest",
     "SELECT" ROW_COLUMNS ", o.observation" ROW_FROM " WHERE o.tenant_id = $1 AND o.domain = $2 AND o.complete"
@@ -52,9 +66,11 @@ static const struct sql SQL_UNOBSERVED = {
 
 #define DRIFT_COLUMNS                                                                                    \
     " d.event_id, d.domain, d.observation_id, d.source_id, d.run_id, d.relay_id, d.sequence, d.changes," \
-    " d.observed_us, d.recorded_us, r.chain, "
-#define DRIFT_FROM \
-    " FROM svc.adcs_drift d JOIN svc.audit_records r ON r.tenant_id = d.tenant_id AND r.sequence = d.sequence"
+    " d.observed_us, d.recorded_us, r.chain, coalesce(o.recorded_by, ''), "
+/* A drift is recorded with its observation, in one message: by the same subject. */
+#define DRIFT_FROM                                                                                             \
+    " FROM svc.adcs_drift d JOIN svc.audit_records r ON r.tenant_id = d.tenant_id AND r.sequence = d.sequence" \
+    " LEFT JOIN svc.adcs_observations o ON o.tenant_id = d.tenant_id AND o.observation_id = d.observation_id"
 
 static const struct sql SQL_DRIFT = {
     "adcs_drift_list",
@@ -127,16 +143,30 @@ static struct fault take_row(struct op *op, const struct rows *rows, size_t row,
     return OK;
 }
 
+static struct fault source_subject(struct op *op, struct tx *tx, const char *source_id, const char **ret_subject)
+{
+    CLEANUP(rows_freep) struct rows *rows = NULL;
+    const struct sql_arg args[] = { SQL_TEXT(op->tenant.text), SQL_TEXT(source_id) };
+    TRY(tx_query(tx, &SQL_SUBJECT, args, COUNT_OF(args), &rows));
+    *ret_subject = NULL;
+    return rows_count(rows) > 0 ? take_text(op, rows, 0, 0, ret_subject) : OK;
+}
+
 struct fault adcs_standing_read(struct op *op, struct tx *tx, const char *domain, const char *source_id,
                                 struct adcs_standing *ret_standing)
 {
     CLEANUP(rows_freep) struct rows *last = NULL;
     CLEANUP(rows_freep) struct rows *latest = NULL;
+    CLEANUP(rows_freep) struct rows *domains = NULL;
     const struct sql_arg args[] = { SQL_TEXT(op->tenant.text), SQL_TEXT(domain), SQL_TEXT(source_id) };
     struct adcs_standing made = { 0 };
     TRY(tx_query(tx, &SQL_SOURCE, args, 3, &last));
     TRY(tx_query(tx, &SQL_LATEST, args, 2, &latest));
+    TRY(tx_query(tx, &SQL_DOMAINS, args, 2, &domains));
+    TRY(source_subject(op, tx, source_id, &made.source_subject));
     made.source_last = rows_int(last, 0, 0);
+    made.domains = rows_int(domains, 0, 0);
+    made.known = rows_bool(domains, 0, 1);
     made.found = rows_count(latest) > 0;
     if (made.found) {
         TRY(take_row(op, latest, 0, &made.latest));
@@ -241,7 +271,8 @@ static struct fault take_drift(struct op *op, const struct rows *rows, size_t ro
     TRY(take_text(op, rows, row, 4, &made.run_id));
     TRY(take_text(op, rows, row, 5, &made.relay_id));
     take_chain(rows, row, 10, &made.chain);
-    TRY(arena_copy(op->arena, span_text(rows_text(rows, row, 11)), &made.data));
+    TRY(take_text(op, rows, row, 11, &made.recorded_by));
+    TRY(arena_copy(op->arena, span_text(rows_text(rows, row, 12)), &made.data));
     *ret_row = made;
     return OK;
 }

@@ -290,6 +290,7 @@ static void print_metadata(struct jout *out, const struct crypto_counts *counts,
     print_property(out, "svc:coverage", graph_coverage);
     print_number(out, "svc:excluded:destroyed", counts->destroyed);
     print_number(out, "svc:excluded:ephemeral", counts->ephemeral);
+    print_number(out, "svc:excluded:expired", counts->expired);
     print_number(out, "svc:excluded:retired", counts->retired);
     print_number(out, "svc:fenced", counts->posture[POSTURE_FENCED]);
     print_number(out, "svc:post_quantum", counts->quantum[QUANTUM_POST]);
@@ -309,12 +310,13 @@ static struct fault serial_of(struct op *op, struct span components, struct span
 }
 
 /* One walk: every asset counts, and those that are listed are printed, each with the algorithm it depends on. */
-static struct fault print_assets(struct op *op, struct services *services, struct tx *tx, struct printing *printing)
+static struct fault print_assets(struct op *op, struct services *services, struct tx *tx, utc_us now,
+                                 struct printing *printing)
 {
     jout_array(&printing->assets);
     jout_array(&printing->dependencies);
-    TRY(crypto_walk(op, services, tx, NULL, print_asset, printing));
-    TRY(crypto_count_left_out(tx, &printing->counts));
+    TRY(crypto_walk(op, services, tx, now, NULL, print_asset, printing));
+    TRY(crypto_count_left_out(tx, now, &printing->counts));
     jout_array_end(&printing->assets);
     jout_array_end(&printing->dependencies);
     TRY(jout_end(&printing->assets));
@@ -339,7 +341,7 @@ static struct fault print_components(const struct crypto_counts *counts, struct 
     return jout_end(&jout);
 }
 
-struct fault cbom_print(struct op *op, struct services *services, struct tx *tx, struct buf *out)
+struct fault cbom_print(struct op *op, struct services *services, struct tx *tx, utc_us now, struct buf *out)
 {
     CLEANUP(buf_free) struct buf assets = BUF_INIT(PART_MAX), dependencies = BUF_INIT(PART_MAX);
     CLEANUP(buf_free) struct buf components = BUF_INIT(PART_MAX), metadata = BUF_INIT(PART_MAX);
@@ -349,7 +351,7 @@ struct fault cbom_print(struct op *op, struct services *services, struct tx *tx,
     const char *serial = NULL;
     jout_init(&printing.assets, &assets);
     jout_init(&printing.dependencies, &dependencies);
-    TRY(print_assets(op, services, tx, &printing));
+    TRY(print_assets(op, services, tx, now, &printing));
     TRY(print_components(counts, buf_span(&assets), &components));
     buf_free(&assets);
     jout_init(&jout, &metadata);
@@ -376,15 +378,18 @@ struct fault cbom_print(struct op *op, struct services *services, struct tx *tx,
     return jout_end(&jout);
 }
 
-/* Printed within one moment's transaction, and sent after it has ended. */
+/* Printed within one moment's transaction, recorded and sent after it has ended. */
 struct fault route_cbom(struct request *request)
 {
     CLEANUP(buf_free) struct buf out = BUF_INIT(2 * PART_MAX);
+    struct sha256 digest;
     {
         CLEANUP(tx_rollbackp) struct tx *tx = NULL;
         TRY(tx_begin_snapshot(request->op, request->services->store, STORE_REQUEST, &tx));
-        TRY(cbom_print(request->op, request->services, tx, &out));
+        TRY(cbom_print(request->op, request->services, tx, clock_utc(), &out));
     }
+    TRY(sha256_of(buf_span(&out), &digest));
+    TRY(crypto_record_read(request, "cbom", &digest));
     TRY(response_stream_begin(request, 0, "application/vnd.cyclonedx+json; version=1.6"));
     return response_stream_write(request, buf_span(&out));
 }

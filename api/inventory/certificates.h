@@ -54,6 +54,7 @@ size_t custody_missing(const struct custody *custody, const char *ret_names[CUST
 void custody_print_facts(struct jout *jout, const struct custody *custody);
 extern const struct jin_field custody_fields[];
 extern const size_t custody_field_count;
+extern const struct jin_field custody_stored_fields[CUSTODY_FACTS]; /* of events */
 
 /* ---- certificates_query.c ---- */
 

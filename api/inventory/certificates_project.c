@@ -27,7 +27,7 @@ struct recorded_data {
         .kind = JIN_KIND_OBJECT,                           \
         .flags = JIN_REQUIRED,                             \
         .offset = offsetof(struct recorded_data, custody), \
-        .sub = custody_fields,                             \
+        .sub = custody_stored_fields,                      \
         .sub_count = CUSTODY_FACTS,                        \
     }
 static const struct jin_field recorded_fields[] = {

@@ -4,7 +4,7 @@
  * not CKA_EXTRACTABLE; those of algorithms that the token has no mechanism for are files that the token has sealed; and
  * a key that was erased is no more.
  */
-#include "api/inventory/certificates.h"
+#include "api/inventory/credentials.h"
 #include "api/keys/keys.h"
 
 #include <stdio.h>
@@ -22,11 +22,13 @@
 #define EXPORTABILITY                                                                                             \
     "(CASE WHEN NOT (" OWN ") THEN c.exportability WHEN k.algorithm LIKE 'ml-dsa-%' AND k.erased_us IS NULL THEN" \
     " 'exportable_wrapped' ELSE 'non_exportable' END)"
-#define HOLDER "(CASE WHEN " OWN " THEN 'svc-signer' ELSE c.holder END)"
-#define LOCUS  "(CASE WHEN " OWN " THEN 'token:' || coalesce(nullif(k.token, ''), 'first') ELSE c.locus END)"
-#define RECORDED                                                                                             \
-    "(" OWN " OR (c.origin <> '' AND c.storage_class <> '' AND c.exportability <> '' AND c.holder <> '' AND" \
-    " c.locus <> ''))"
+#define STATED(text) "CASE WHEN " ERASED(text) " THEN '' ELSE " text " END" /* who was erased holds nothing */
+#define HOLDER       "(CASE WHEN " OWN " THEN 'svc-signer' ELSE " STATED("c.holder") " END)"
+#define LOCUS \
+    "(CASE WHEN " OWN " THEN 'token:' || coalesce(nullif(k.token, ''), 'first') ELSE " STATED("c.locus") " END)"
+#define RECORDED                                                                                                      \
+    "(" OWN " OR (c.origin <> '' AND c.storage_class <> '' AND c.exportability <> '' AND " HOLDER " <> '' AND " LOCUS \
+    " <> ''))"
 #define FROM_CERTIFICATES \
     " FROM svc.certificates c LEFT JOIN svc.managed_keys k ON k.tenant_id = c.tenant_id AND k.key_id = c.key_id "
 #define COLUMNS(der)                                                                                              \

@@ -27,28 +27,40 @@
 #define EVENT_REVIEW_DECIDED   "inventory.access_review.decided"
 #define EVENT_REVIEW_COMPLETED "inventory.access_review.completed"
 
+#define LIVE_STATES    "('prepared', 'active', 'retiring')"
+/* Whether managed key `k` is live as of that parameter: the one definition, of credentials, bill of materials,
+ * readiness dataset and facts. */
+#define KEY_LIVES(now) "(k.state IN " LIVE_STATES " AND coalesce(k.not_after_us > " now ", true))"
+/* Of a text out of which an erasure took somebody (api/privacy puts "erased-" and the beginning of its id in the
+ * place): it names nobody any more. */
+#define ERASED(text)   "(" text " ~ 'erased-[0-9a-f]{8}-[0-9a-f]{4}')"
+
 /* All credentials as of $1 (utc_us): kind, id, system, name, detail, state, created_us, end_us, key_id, der. Live where
  * state is one of LIVE_STATES. For FROM, with a name behind it. */
-#define CREDENTIALS                                                                                                     \
-    "(SELECT 'key' AS kind, k.key_id AS id, k.system, k.name, k.purpose || ' ' || k.algorithm AS detail, CASE WHEN"     \
-    " k.state IN ('prepared', 'active', 'retiring') AND k.not_after_us <= $1 THEN 'expired' ELSE k.state END AS state," \
-    " k.created_us, least(k.not_after_us, k.retires_us) AS end_us, k.key_id, ''::bytea AS der FROM svc.managed_keys k"  \
-    " UNION ALL SELECT 'token', t.token_id, false, t.subject, t.roles, CASE WHEN t.revoked_us IS NOT NULL THEN"         \
-    " 'revoked' WHEN t.expires_us <= $1 THEN 'expired' ELSE 'active' END, t.created_us, t.expires_us, NULL, ''::bytea"  \
-    " FROM svc.tokens t"                                                                                                \
-    " UNION ALL SELECT 'certificate', c.certificate_id, coalesce(k.system, false), '', encode(c.fingerprint, 'hex'),"   \
-    " CASE WHEN c.not_after_us <= $1 THEN 'expired' WHEN k.key_id IS NULL THEN CASE WHEN c.storage_class = 'destroyed'" \
-    " THEN 'retired' ELSE 'active' END WHEN k.state IN ('prepared', 'active', 'retiring')"                              \
-    " AND coalesce(k.not_after_us > $1, true) AND substring(k.chain FROM 1 FOR octet_length(c.der)) = c.der"            \
-    " THEN 'active' ELSE 'retired' END, c.recorded_us, c.not_after_us, c.key_id, c.der FROM svc.certificates c"         \
-    " LEFT JOIN svc.managed_keys k ON k.tenant_id = c.tenant_id AND k.key_id = c.key_id)"
-#define LIVE_STATES "('prepared', 'active', 'retiring')"
-/* Joins the owner of credential `c` as `o`: that of its own, else its key's. */
+#define CREDENTIALS                                                                                                       \
+    "(SELECT 'key' AS kind, k.key_id AS id, k.system, k.name, k.purpose || ' ' || k.algorithm AS detail, CASE WHEN"       \
+    " k.state IN " LIVE_STATES " AND k.not_after_us <= $1 THEN 'expired' ELSE k.state END AS state,"                      \
+    " k.created_us, least(k.not_after_us, k.retires_us) AS end_us, k.key_id, ''::bytea AS der FROM svc.managed_keys k"    \
+    " UNION ALL SELECT 'token', t.token_id, false, t.subject, t.roles, CASE WHEN t.revoked_us IS NOT NULL THEN"           \
+    " 'revoked' WHEN t.expires_us <= $1 THEN 'expired' ELSE 'active' END, t.created_us, t.expires_us, NULL, ''::bytea"    \
+    " FROM svc.tokens t"                                                                                                  \
+    " UNION ALL SELECT 'certificate', c.certificate_id, coalesce(k.system, false), '', encode(c.fingerprint, 'hex'),"     \
+    " CASE WHEN c.not_after_us <= $1 THEN 'expired' WHEN k.key_id IS NULL THEN CASE WHEN c.storage_class = 'destroyed'"   \
+    " THEN 'retired' ELSE 'active' END WHEN " KEY_LIVES(                                                                  \
+        "$1") " AND substring(k.chain FROM 1 FOR octet_length(c.der)) = c.der"                                            \
+              " THEN 'active' ELSE 'retired' END, c.recorded_us, c.not_after_us, c.key_id, c.der FROM svc.certificates c" \
+              " LEFT JOIN svc.managed_keys k ON k.tenant_id = c.tenant_id AND k.key_id = c.key_id)"
+/* Joins the owner of credential `c` as `o`: that of its own, else its key's. One who was erased is no owner, and a
+ * contact that was erased is none. */
 #define JOIN_OWNER                                                                                                     \
     " LEFT JOIN svc.credential_owners own ON own.kind = c.kind AND own.credential_id = c.id"                           \
     " LEFT JOIN svc.credential_owners keys ON c.kind = 'certificate' AND keys.kind = 'key'"                            \
     " AND keys.credential_id = c.key_id CROSS JOIN LATERAL (SELECT (CASE WHEN own.owner_id IS NULL THEN keys ELSE own" \
-    " END).*, own.owner_id IS NULL AS of_key) o "
+    " END).*) w CROSS JOIN LATERAL (SELECT CASE WHEN NOT " ERASED(                                                     \
+        "w.owner_id") " THEN w.owner_id END AS owner_id,"                                                              \
+                      " CASE WHEN " ERASED(                                                                            \
+                          "w.contact") " THEN '' ELSE w.contact END AS contact, w.application_id, w.environment,"      \
+                                       " w.attested_us, w.attested_by, own.owner_id IS NULL AS of_key) o "
 /* When credential `c` was last used: a key for a caller's digest; a certificate with its key; a token, as far as its
  * subject did what is recorded since the token was made. */
 #define LAST_USE                                                                                                    \

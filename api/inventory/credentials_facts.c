@@ -1,31 +1,54 @@
 /* What the credentials' inventory says of the tenant: docs/inventory.md has each fact's definition. */
 #include "api/inventory/credentials.h"
 
+#include <stdio.h>
+
 #define DAY_US     (86400 * US_PER_S)
 #define STALE_DAYS 90 /* the evidence window */
 
-/* $2: attested before counts no more; $3: used before is stale. Live ones only; in each row the first number is what is
- * looked at. A certificate that a user recorded is used where nobody here sees it: `seen` leaves it out. */
+#define NAMED 3 /* of those that fail, by kind and id: never by a name, which may be a person's */
+
+/* $1: now. $2: attested before counts no more. $3: used before is stale. A certificate that a user recorded is used
+ * where nobody here sees it: `seen` leaves it out. */
+#define LIVE_ONES                                                                                                \
+    "FROM (SELECT c.kind, c.id, c.system, c.end_us, c.created_us, o.owner_id, o.contact, o.application_id,"      \
+    " o.environment, o.attested_us, NOT c.system AND (c.kind <> 'certificate' OR c.key_id IS NOT NULL) AS seen," \
+    " " LAST_USE " AS last_us FROM " CREDENTIALS " c" JOIN_OWNER "WHERE c.state IN " LIVE_STATES ") AS live"
+#define OWNED                                                                                                       \
+    "coalesce(owner_id <> '' AND contact <> '' AND application_id <> '' AND environment <> '' AND attested_us > $2" \
+    " AND attested_us <= $1, false)"
+#define HAS_OWNER "(owner_id IS NOT NULL)"
+#define HAS_END   "(end_us IS NOT NULL)"
+#define IS_USED   "(greatest(created_us, last_us) >= $3)"
+
+/* Tokens alone make no inventory: whoever asks has one. */
 static const struct sql SQL_FACTS = {
     "inventory_credential_facts",
-    "SELECT count(*), count(*) FILTER (WHERE NOT system), count(*) FILTER (WHERE NOT system AND owner_id <> '' AND"
-    " contact <> '' AND application_id <> '' AND environment <> '' AND attested_us > $2),"
-    " count(*) FILTER (WHERE NOT system AND owner_id IS NOT NULL),"
-    " count(*) FILTER (WHERE NOT system AND end_us IS NOT NULL), count(*) FILTER (WHERE seen),"
-    " count(*) FILTER (WHERE seen AND greatest(created_us, last_us) >= $3)"
-    " FROM (SELECT c.system, c.end_us, c.created_us, o.owner_id, o.contact, o.application_id, o.environment,"
-    " o.attested_us, NOT c.system AND (c.kind <> 'certificate' OR c.key_id IS NOT NULL) AS seen, " LAST_USE
-    " AS last_us"
-    " FROM " CREDENTIALS " c" JOIN_OWNER "WHERE c.state IN " LIVE_STATES ") AS live",
+    "SELECT count(*) FILTER (WHERE NOT system AND kind <> 'token'), count(*) FILTER (WHERE NOT system),"
+    " count(*) FILTER (WHERE NOT system AND " OWNED "), count(*) FILTER (WHERE NOT system AND " HAS_OWNER "),"
+    " count(*) FILTER (WHERE NOT system AND " HAS_END "), count(*) FILTER (WHERE seen),"
+    " count(*) FILTER (WHERE seen AND " IS_USED ") " LIVE_ONES,
     3,
 };
+/* Which of them fail the question $4, the first $5. */
+enum question { QUESTION_OWNED, QUESTION_OWNER, QUESTION_END, QUESTION_USED, QUESTION_NONE };
+static const struct sql SQL_FAILING = {
+    "inventory_credential_failing",
+    "SELECT kind || ':' || id " LIVE_ONES " WHERE NOT system AND CASE $4::bigint WHEN 0 THEN NOT " OWNED
+    " WHEN 1 THEN NOT " HAS_OWNER " WHEN 2 THEN NOT " HAS_END " ELSE seen AND NOT " IS_USED " END"
+    " ORDER BY (kind || ':' || id) COLLATE \"C\" LIMIT $5",
+    5,
+};
+/* What a subject may do is what all its live tokens may do together. A subject is named by the first of its tokens. */
 static const struct sql SQL_ROLES = {
-    "inventory_token_roles",
-    "SELECT roles, count(*) FROM svc.tokens WHERE revoked_us IS NULL AND expires_us > $1 GROUP BY roles ORDER BY roles",
+    "inventory_subject_roles",
+    "SELECT roles, count(*), (array_agg(token_id ORDER BY token_id))[1] FROM (SELECT string_agg(DISTINCT roles, ' '"
+    " ORDER BY roles) AS roles, min(token_id) AS token_id FROM svc.tokens WHERE revoked_us IS NULL AND expires_us > $1"
+    " GROUP BY subject) AS subjects GROUP BY roles ORDER BY roles",
     1,
 };
 
-/* Duties that one token must not hold both of. */
+/* Duties that one subject must not hold both of. */
 static const struct {
     enum permission one, other;
 } apart[] = {
@@ -46,36 +69,90 @@ static bool holds_apart(uint64_t permissions)
 }
 
 struct numbers {
-    int64_t live, users, owned, with_owner, with_end, seen, used;
+    int64_t held, users, owned, with_owner, with_end, seen, used;
+};
+struct asked {
+    struct op *op;
+    struct tx *tx;
+    struct sql_arg times[3];
+    struct inventory_statement *statements;
 };
 
-static struct fault say(struct op *op, struct inventory_statement *statements, enum inventory_fact fact, int64_t total,
-                        int64_t matched, const char *what)
+static struct fault name_failing(const struct asked *asked, enum question question, const char **ret_names)
 {
+    CLEANUP(rows_freep) struct rows *rows = NULL;
+    const struct sql_arg args[] = { asked->times[0], asked->times[1], asked->times[2], SQL_INT((int64_t)question),
+                                    SQL_INT(NAMED) };
+    const char *names = "";
+    TRY(tx_query(asked->tx, &SQL_FAILING, args, COUNT_OF(args), &rows));
+    for (size_t row = 0; row < rows_count(rows); row++) {
+        TRY(arena_printf(asked->op->arena, &names, "%s%s%s", names, row > 0 ? ", " : "", rows_text(rows, row, 0)));
+    }
+    *ret_names = names;
+    return OK;
+}
+
+/* `failing`: names of the first ones that are not so. */
+static struct fault state(const struct asked *asked, enum inventory_fact fact, int64_t total, int64_t matched,
+                          const char *what, const char *failing)
+{
+    struct op *op = asked->op;
     struct inventory_statement made = { .state = total == 0         ? INVENTORY_ABSENT
                                                  : total == matched ? INVENTORY_HOLDS
                                                                     : INVENTORY_FAILS,
                                         .total = total,
                                         .matched = matched };
     TRY(arena_printf(op->arena, &made.object, "credential-inventory:%s", op->tenant.text));
-    TRY(arena_printf(op->arena, &made.why, "%lld of %lld %s.", (long long)matched, (long long)total, what));
-    statements[fact] = made;
+    TRY(arena_printf(op->arena, &made.why, "%lld of %lld %s%s%s.", (long long)matched, (long long)total, what,
+                     failing[0] != '\0' ? "; the first that are not: " : "", failing));
+    asked->statements[fact] = made;
     return OK;
 }
 
-static struct fault least_privilege(struct op *op, struct services *services, struct tx *tx, utc_us now,
-                                    struct inventory_statement *statements)
+static struct fault say(const struct asked *asked, enum inventory_fact fact, int64_t total, int64_t matched,
+                        enum question question, const char *what)
+{
+    const char *failing = "";
+    if (matched < total && question != QUESTION_NONE) {
+        TRY(name_failing(asked, question, &failing));
+    }
+    return state(asked, fact, total, matched, what, failing);
+}
+
+/* Of roles one after another: a subject may have more of them, over all its tokens, than one principal can. */
+static uint64_t permits(const struct identity *identity, const char *roles)
+{
+    uint64_t all = 0;
+    char role[256];
+    while (*roles != '\0') {
+        size_t len = strcspn(roles, " ");
+        (void)snprintf(role, sizeof(role), "%.*s", (int)len, roles);
+        all |= identity_roles_permit(identity, role);
+        roles += len + (roles[len] == ' ' ? 1 : 0);
+    }
+    return all;
+}
+
+static struct fault least_privilege(const struct asked *asked, struct services *services)
 {
     CLEANUP(rows_freep) struct rows *rows = NULL;
     int64_t total = 0, matched = 0;
-    TRY(tx_query(tx, &SQL_ROLES, (struct sql_arg[]){ SQL_INT(now) }, 1, &rows));
+    const char *failing = "";
+    size_t named = 0;
+    TRY(tx_query(asked->tx, &SQL_ROLES, asked->times, 1, &rows));
     for (size_t row = 0; row < rows_count(rows); row++) {
         int64_t count = rows_int(rows, row, 1);
+        bool apart_held = holds_apart(permits(services->identity, rows_text(rows, row, 0)));
         total += count;
-        matched += holds_apart(identity_roles_permit(services->identity, rows_text(rows, row, 0))) ? 0 : count;
+        matched += apart_held ? 0 : count;
+        if (apart_held && named < NAMED) {
+            TRY(arena_printf(asked->op->arena, &failing, "%s%stoken:%s", failing, named > 0 ? ", " : "",
+                             rows_text(rows, row, 2)));
+            named++;
+        }
     }
-    return say(op, statements, INVENTORY_FACT_CREDENTIALS_LEAST_PRIVILEGE, total, matched,
-               "live tokens hold no two duties that are to be separate");
+    return state(asked, INVENTORY_FACT_CREDENTIALS_LEAST_PRIVILEGE, total, matched,
+                 "subjects of live tokens hold no two duties that are to be separate", failing);
 }
 
 static struct fault custody_facts(struct op *op, struct tx *tx, struct inventory_statement *statements)
@@ -106,15 +183,12 @@ static struct fault custody_facts(struct op *op, struct tx *tx, struct inventory
     return OK;
 }
 
-static struct fault count(struct op *op, struct services *services, struct tx *tx, utc_us now, struct numbers *numbers)
+static struct fault count(const struct asked *asked, struct numbers *numbers)
 {
     CLEANUP(rows_freep) struct rows *rows = NULL;
-    (void)op;
-    const struct sql_arg args[] = { SQL_INT(now), SQL_INT(now - services->config->owner_attestation / 1000),
-                                    SQL_INT(now - STALE_DAYS * DAY_US) };
-    TRY(tx_query(tx, &SQL_FACTS, args, COUNT_OF(args), &rows));
+    TRY(tx_query(asked->tx, &SQL_FACTS, asked->times, COUNT_OF(asked->times), &rows));
     *numbers = (struct numbers){
-        .live = rows_int(rows, 0, 0),
+        .held = rows_int(rows, 0, 0),
         .users = rows_int(rows, 0, 1),
         .owned = rows_int(rows, 0, 2),
         .with_owner = rows_int(rows, 0, 3),
@@ -129,17 +203,23 @@ struct fault inventory_credential_facts(struct op *op, struct services *services
                                         struct inventory_statement *statements)
 {
     struct numbers n;
-    TRY(count(op, services, tx, now, &n));
-    TRY(say(op, statements, INVENTORY_FACT_CREDENTIALS_CURRENT, n.live, n.live,
-            "live credentials are in the inventory"));
-    TRY(say(op, statements, INVENTORY_FACT_CREDENTIALS_OWNED, n.users, n.owned,
+    const struct asked asked = {
+        op,
+        tx,
+        { SQL_INT(now), SQL_INT(now - services->config->owner_attestation / 1000), SQL_INT(now - STALE_DAYS * DAY_US) },
+        statements,
+    };
+    TRY(count(&asked, &n));
+    TRY(say(&asked, INVENTORY_FACT_CREDENTIALS_CURRENT, n.held, n.held, QUESTION_NONE,
+            "live keys and certificates of users are in the inventory"));
+    TRY(say(&asked, INVENTORY_FACT_CREDENTIALS_OWNED, n.users, n.owned, QUESTION_OWNED,
             "live credentials of users have a complete owner record with a current attestation"));
-    TRY(say(op, statements, INVENTORY_FACT_CREDENTIALS_NOT_ORPHANED, n.users, n.with_owner,
+    TRY(say(&asked, INVENTORY_FACT_CREDENTIALS_NOT_ORPHANED, n.users, n.with_owner, QUESTION_OWNER,
             "live credentials of users have an owner"));
-    TRY(say(op, statements, INVENTORY_FACT_CREDENTIALS_NOT_STATIC, n.users, n.with_end,
+    TRY(say(&asked, INVENTORY_FACT_CREDENTIALS_NOT_STATIC, n.users, n.with_end, QUESTION_END,
             "live credentials of users have an end"));
-    TRY(say(op, statements, INVENTORY_FACT_CREDENTIALS_NOT_STALE, n.seen, n.used,
+    TRY(say(&asked, INVENTORY_FACT_CREDENTIALS_NOT_STALE, n.seen, n.used, QUESTION_USED,
             "live credentials of users, whose use is seen here, were used or made within 90 days"));
-    TRY(least_privilege(op, services, tx, now, statements));
+    TRY(least_privilege(&asked, services));
     return custody_facts(op, tx, statements);
 }

@@ -28,7 +28,7 @@ static void print_owner(struct jout *jout, const struct credential *credential, 
     jout_key_time(jout, "attested_at", owner->attested);
     jout_key_text(jout, "attested_by", owner->attested_by);
     jout_key_bool(jout, "complete", credential_owner_complete(owner));
-    jout_key_bool(jout, "attestation_current", owner->attested > now - valid_us);
+    jout_key_bool(jout, "attestation_current", owner->attested > now - valid_us && owner->attested <= now);
     jout_key_bool(jout, "of_key", owner->of_key);
     jout_object_end(jout);
 }
@@ -115,8 +115,8 @@ struct fault route_credential_owner(struct request *request)
     const char *kind = request_path(request, "kind"), *id = request_path(request, "id");
     struct credential credential;
     struct jout jout;
-    utc_us now = clock_utc();
     TRY(owner_record(request->op, request->services, kind, id, request->body));
+    utc_us now = clock_utc(); /* behind the attestation, which does not count before it was made */
     TRY(credential_get(request->op, request->services, kind, id, now, &credential));
     jout_init(&jout, &out);
     print_credential(request, &jout, &credential, now);

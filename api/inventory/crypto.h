@@ -5,7 +5,8 @@
  * walk (crypto_walk) gives all of them in canonical order, and whoever shows or counts assets goes by it: the bill of
  * materials, the readiness dataset, and the counts of packs cannot differ in what there is.
  *
- * Live keys are those that can sign or seal: prepared, active, retiring. What is left out is counted with its reason.
+ * Live keys are those that can sign or seal: prepared, active or retiring, and not past their not_after (KEY_LIVES of
+ * credentials.h, for all). What is left out is counted with its reason.
  */
 #ifndef API_INVENTORY_CRYPTO_H
 #define API_INVENTORY_CRYPTO_H
@@ -22,6 +23,8 @@
 #define EVENT_ATTESTED      "inventory.attestation.recorded"
 #define EVENT_WITHDRAWN     "inventory.attestation.withdrawn"
 #define EVENT_ACTION        "inventory.readiness.action_recorded"
+#define EVENT_DATASET_READ  "inventory.dataset.read"
+#define DATASET_READ_LANE   "inventory-reads" /* of its own: readers are in nobody's way */
 #define READINESS_FORMAT    "svc.crypto-readiness.v1"
 #define READINESS_LISTED    20000              /* rows that one answer or pack lists; the digest is over all */
 #define READINESS_BYTES_MAX ((size_t)48 << 20) /* of the rows of one answer */
@@ -105,8 +108,8 @@ typedef struct fault (*crypto_visit)(void *arg, const struct crypto_asset *asset
 /* All of op's tenant, ordered by object, byte by byte. In constant memory: pages within `tx`. `custody` gets the
  * certificates on the way; NULL = nobody asks. */
 struct custody_summary;
-struct fault crypto_walk(struct op *op, struct services *services, struct tx *tx, struct custody_summary *custody,
-                         crypto_visit visit, void *arg);
+struct fault crypto_walk(struct op *op, struct services *services, struct tx *tx, utc_us now,
+                         struct custody_summary *custody, crypto_visit visit, void *arg);
 /* JSON_FIELD at /object: no asset has that name. */
 struct fault crypto_object_check(struct op *op, struct tx *tx, const char *object);
 
@@ -131,10 +134,10 @@ struct crypto_counts {
     /* of keys alone */
     int64_t keys, key_quantum[QUANTUM_COUNT], key_posture[POSTURE_COUNT];
     /* left out */
-    int64_t retired, destroyed, ephemeral;
+    int64_t retired, destroyed, ephemeral, expired;
 };
 void crypto_count_asset(struct crypto_counts *counts, const struct crypto_asset *asset);
-struct fault crypto_count_left_out(struct tx *tx, struct crypto_counts *counts);
+struct fault crypto_count_left_out(struct tx *tx, utc_us now, struct crypto_counts *counts);
 /* As members of the open object, in alphabetical order of their names. */
 void crypto_counts_print(const struct crypto_counts *counts, struct jout *out);
 
@@ -150,6 +153,10 @@ const struct crypto_listener *crypto_listener(void);
 
 /* ---- crypto_append.c ---- */
 
+/* EVENT_DATASET_READ: who was given which dataset, and its digest; durable when it returns OK. A HEAD request is given
+ * none, so nothing is recorded. */
+struct fault crypto_record_read(struct request *request, const char *artifact, const struct sha256 *digest);
+
 /* One event in CRYPTO_LANE under an id that follows from its type, op's tenant and `seed`, projected on return. */
 struct fault crypto_append(struct op *op, struct services *services, const char *type, const char *seed,
                            const struct buf *data);
@@ -157,7 +164,7 @@ struct fault crypto_append(struct op *op, struct services *services, const char 
 /* ---- cbom.c ---- */
 
 /* CycloneDX 1.6, canonical JSON. The serial number follows from tenant and contents. */
-struct fault cbom_print(struct op *op, struct services *services, struct tx *tx, struct buf *out);
+struct fault cbom_print(struct op *op, struct services *services, struct tx *tx, utc_us now, struct buf *out);
 struct fault route_cbom(struct request *request);
 
 /* ---- readiness_rows.c: the dataset, for every consumer ---- */
@@ -170,8 +177,8 @@ struct graph {
     struct sha256 digest;        /* over all rows as such lines, listed or not */
 };
 /* Lists rows up to READINESS_LISTED and `bytes_max`. `custody`: as crypto_walk has it. */
-struct fault graph_load(struct op *op, struct services *services, struct tx *tx, struct custody_summary *custody,
-                        size_t bytes_max, struct graph *ret_graph);
+struct fault graph_load(struct op *op, struct services *services, struct tx *tx, utc_us now,
+                        struct custody_summary *custody, size_t bytes_max, struct graph *ret_graph);
 void graph_clear(struct graph *graph); /* the form that CLEANUP wants */
 extern const char graph_coverage[];
 /* The dataset as one object, in alphabetical order of its members; and what stands before and behind its "rows". */

@@ -1,11 +1,13 @@
+#include "api/inventory/credentials.h"
 #include "api/inventory/crypto.h"
 
 static const struct sql SQL_LEFT_OUT = {
     "crypto_left_out",
     "SELECT (SELECT count(*) FROM svc.managed_keys WHERE state = 'retired'),"
     " (SELECT count(*) FROM svc.managed_keys WHERE state = 'destroyed'),"
-    " (SELECT count(*) FROM svc.audit_records WHERE type = 'codesign.keyless.signed')",
-    0,
+    " (SELECT count(*) FROM svc.audit_records WHERE type = 'codesign.keyless.signed'),"
+    " (SELECT count(*) FROM svc.managed_keys k WHERE k.state IN " LIVE_STATES " AND NOT " KEY_LIVES("$1") ")",
+    1,
 };
 
 void crypto_count_asset(struct crypto_counts *counts, const struct crypto_asset *asset)
@@ -22,13 +24,14 @@ void crypto_count_asset(struct crypto_counts *counts, const struct crypto_asset 
     }
 }
 
-struct fault crypto_count_left_out(struct tx *tx, struct crypto_counts *counts)
+struct fault crypto_count_left_out(struct tx *tx, utc_us now, struct crypto_counts *counts)
 {
     CLEANUP(rows_freep) struct rows *rows = NULL;
-    TRY(tx_query(tx, &SQL_LEFT_OUT, NULL, 0, &rows));
+    TRY(tx_query(tx, &SQL_LEFT_OUT, (struct sql_arg[]){ SQL_INT(now) }, 1, &rows));
     counts->retired = rows_int(rows, 0, 0);
     counts->destroyed = rows_int(rows, 0, 1);
     counts->ephemeral = rows_int(rows, 0, 2);
+    counts->expired = rows_int(rows, 0, 3);
     return OK;
 }
 
@@ -78,6 +81,7 @@ void crypto_counts_print(const struct crypto_counts *counts, struct jout *out)
     jout_array(out);
     print_left_out(out, "destroyed: the key is gone", counts->destroyed);
     print_left_out(out, "ephemeral: made for one keyless signature and destroyed after it", counts->ephemeral);
+    print_left_out(out, "expired: the key's not_after has passed", counts->expired);
     print_left_out(out, "retired: signs no more, and verifies for ever", counts->retired);
     jout_array_end(out);
     jout_key_int(out, "fenced", counts->posture[POSTURE_FENCED]);

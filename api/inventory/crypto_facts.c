@@ -1,31 +1,40 @@
 /* What a framework's prerequisites may ask of a tenant's cryptography. Keys are counted where they stand: this is read
  * with every pack. */
+#include "api/inventory/credentials.h"
 #include "api/inventory/crypto.h"
 
 static const struct sql SQL_FACTS = {
     "crypto_facts",
-    "SELECT algorithm, count(*)"
-    " FROM svc.managed_keys WHERE state IN ('prepared', 'active', 'retiring') GROUP BY algorithm ORDER BY algorithm",
+    "SELECT k.algorithm, count(*), count(*) FILTER (WHERE NOT k.system) FROM svc.managed_keys k WHERE " KEY_LIVES(
+        "$1") " GROUP BY k.algorithm ORDER BY k.algorithm",
+    1,
+};
+static const struct sql SQL_CERTIFICATES = {
+    "crypto_facts_certificates",
+    "SELECT count(*) FROM svc.certificates c LEFT JOIN svc.managed_keys k ON k.tenant_id = c.tenant_id"
+    " AND k.key_id = c.key_id WHERE NOT coalesce(k.system, false)",
     0,
 };
-static const struct sql SQL_CERTIFICATES = { "crypto_facts_certificates", "SELECT count(*) FROM svc.certificates", 0 };
 
+/* What the product makes for itself (with the first pack at the latest) and its listener are there for a tenant that
+ * has nothing: whether anything is there is asked of users' keys and certificates. */
 struct census {
-    int64_t keys, others, approved, post, vulnerable;
+    int64_t keys, users, certificates, approved, post, vulnerable;
 };
 
-static struct fault take(struct tx *tx, struct census *census)
+static struct fault take(struct tx *tx, utc_us now, struct census *census)
 {
     CLEANUP(rows_freep) struct rows *rows = NULL, *certificates = NULL;
-    TRY(tx_query(tx, &SQL_FACTS, NULL, 0, &rows));
+    TRY(tx_query(tx, &SQL_FACTS, (struct sql_arg[]){ SQL_INT(now) }, 1, &rows));
     TRY(tx_query(tx, &SQL_CERTIFICATES, NULL, 0, &certificates));
-    census->others = rows_int(certificates, 0, 0) + (crypto_listener()->algorithm != NULL ? 1 : 0);
+    census->certificates = rows_int(certificates, 0, 0);
     for (size_t row = 0; row < rows_count(rows); row++) {
         const struct crypto_algorithm *algorithm = crypto_algorithm_find(rows_text(rows, row, 0));
-        int64_t count = rows_int(rows, row, 1);
+        int64_t count = rows_int(rows, row, 1), of_users = rows_int(rows, row, 2);
         census->keys += count;
+        census->users += of_users;
         census->approved += algorithm->posture == POSTURE_APPROVED ? count : 0;
-        census->post += algorithm->quantum == QUANTUM_POST ? count : 0;
+        census->post += algorithm->quantum == QUANTUM_POST ? of_users : 0;
         census->vulnerable +=
             algorithm->quantum == QUANTUM_VULNERABLE || algorithm->quantum == QUANTUM_UNKNOWN ? count : 0;
     }
@@ -59,22 +68,25 @@ static struct fault state(struct op *op, const struct finding *finding, const ch
 struct fault inventory_crypto_facts(struct op *op, struct services *services, struct tx *tx, utc_us now,
                                     struct inventory_statement *statements)
 {
-    (void)services, (void)now;
+    (void)services;
     struct census census = { 0 };
     const char *cbom = NULL, *readiness = NULL;
-    TRY(take(tx, &census));
+    TRY(take(tx, now, &census));
     TRY(arena_printf(op->arena, &cbom, "cbom:%s", op->tenant.text));
     TRY(arena_printf(op->arena, &readiness, "crypto-readiness:%s", op->tenant.text));
-    int64_t total = census.keys + census.others, keys = census.keys;
+    int64_t total = census.users + census.certificates;
+    int64_t keys = census.users > 0 ? census.keys : 0; /* the system's own alone say nothing of the tenant */
     const struct finding findings[] = {
-        { INVENTORY_FACT_CBOM_CURRENT, true, total, total, "assets stand in the bill of materials" },
-        { INVENTORY_FACT_CBOM_APPROVED, census.approved == keys, keys, census.approved,
-          "live keys are of an approved algorithm" },
-        { INVENTORY_FACT_CBOM_POST_QUANTUM, census.post > 0, keys, census.post,
-          "live keys are of a post-quantum algorithm" },
-        { INVENTORY_FACT_CBOM_QUANTUM_SAFE, census.vulnerable == 0, keys, keys - census.vulnerable,
-          "live keys are of an algorithm that no quantum computer is known to break" },
-        { INVENTORY_FACT_READINESS_CURRENT, true, total, total, "assets stand in the crypto-readiness dataset" },
+        { INVENTORY_FACT_CBOM_CURRENT, true, total, total,
+          "keys and certificates of users stand in the bill of materials" },
+        { INVENTORY_FACT_CBOM_APPROVED, census.approved == keys, keys, keys > 0 ? census.approved : 0,
+          "live keys, users' and the system's, are of an approved algorithm" },
+        { INVENTORY_FACT_CBOM_POST_QUANTUM, census.post > 0, census.users, census.post,
+          "live keys of users are of a post-quantum algorithm" },
+        { INVENTORY_FACT_CBOM_QUANTUM_SAFE, census.vulnerable == 0, keys, keys > 0 ? keys - census.vulnerable : 0,
+          "live keys, users' and the system's, are of an algorithm that no quantum computer is known to break" },
+        { INVENTORY_FACT_READINESS_CURRENT, true, total, total,
+          "keys and certificates of users stand in the crypto-readiness dataset" },
     };
     for (size_t i = 0; i < COUNT_OF(findings); i++) {
         TRY(state(op, &findings[i], findings[i].fact == INVENTORY_FACT_READINESS_CURRENT ? readiness : cbom,

@@ -143,7 +143,7 @@ static const struct route routes[] = {
         .answer_count = COUNT_OF(cbom_answer),
         .success_status = 200,
         .handler = route_cbom,
-        .doc = "The cryptographic bill of materials, as CycloneDX 1.6.",
+        .doc = "The cryptographic bill of materials, as CycloneDX 1.6. Recorded as inventory.dataset.read.",
     },
     {
         .name = "graph.crypto-readiness",
@@ -156,7 +156,8 @@ static const struct route routes[] = {
         .answer_count = COUNT_OF(readiness_answer),
         .success_status = 200,
         .handler = route_readiness,
-        .doc = "The crypto-readiness dataset, as json, csv or ndjson: the same rows and the same digest.",
+        .doc = "The crypto-readiness dataset, as json, csv or ndjson: the same rows and the same digest. Recorded as "
+               "inventory.dataset.read.",
     },
     {
         .name = "graph.crypto-readiness.record-action",
@@ -192,6 +193,8 @@ static const struct event_row events[] = {
     { EVENT_ATTESTED, 1, project_attested, "The operator attested a statement with the digest of its evidence." },
     { EVENT_WITHDRAWN, 1, project_attestation_withdrawn, "An attestation was withdrawn." },
     { EVENT_ACTION, 1, project_readiness_action, "What is done about an object of the crypto-readiness dataset." },
+    { EVENT_DATASET_READ, 1, NULL,
+      "The bill of materials or the crypto-readiness dataset was handed out: to whom, and its digest." },
 };
 
 static struct fault start(struct op *op, struct services *services)

@@ -1,4 +1,5 @@
 /* All assets of a tenant in canonical order: certificates, keys, the listener; each by its id. */
+#include "api/inventory/credentials.h"
 #include "api/inventory/crypto.h"
 
 #include "api/policy/policy.h"
@@ -6,7 +7,6 @@
 #include <stdio.h>
 
 #define PAGE 500
-#define LIVE "k.state IN ('prepared', 'active', 'retiring')"
 
 static const struct sql SQL_KEYS = {
     "crypto_keys",
@@ -14,8 +14,8 @@ static const struct sql SQL_KEYS = {
     " k.activated_us, k.not_after_us, coalesce(u.uses, 0), coalesce(u.last_used_us, 0),"
     " (SELECT count(*) FROM svc.certificates c WHERE c.key_id = k.key_id)"
     " FROM svc.managed_keys k LEFT JOIN svc.key_uses u ON u.tenant_id = k.tenant_id AND u.key_id = k.key_id"
-    " WHERE " LIVE " AND k.key_id > $1 ORDER BY k.key_id LIMIT $2",
-    2,
+    " WHERE " KEY_LIVES("$3") " AND k.key_id > $1 ORDER BY k.key_id LIMIT $2",
+    3,
 };
 static const struct sql SQL_CERTIFICATE_THERE = {
     "crypto_certificate_there",
@@ -24,14 +24,15 @@ static const struct sql SQL_CERTIFICATE_THERE = {
 };
 static const struct sql SQL_KEY_LIVES = {
     "crypto_key_lives",
-    "SELECT EXISTS (SELECT FROM svc.managed_keys k WHERE " LIVE " AND k.key_id = $1)",
-    1,
+    "SELECT EXISTS (SELECT FROM svc.managed_keys k WHERE " KEY_LIVES("$2") " AND k.key_id = $1)",
+    2,
 };
 
 struct walk {
     struct op *op;
     struct services *services;
     struct tx *tx;
+    utc_us now;
     crypto_visit visit;
     void *arg;
 };
@@ -73,7 +74,8 @@ static struct fault walk_keys(const struct walk *walk)
     char last[40] = "";
     for (bool more = true; more;) {
         CLEANUP(rows_freep) struct rows *rows = NULL;
-        TRY(tx_query(walk->tx, &SQL_KEYS, (struct sql_arg[]){ SQL_TEXT(last), SQL_INT(PAGE) }, 2, &rows));
+        TRY(tx_query(walk->tx, &SQL_KEYS, (struct sql_arg[]){ SQL_TEXT(last), SQL_INT(PAGE), SQL_INT(walk->now) }, 3,
+                     &rows));
         size_t count = rows_count(rows);
         for (size_t row = 0; row < count; row++) {
             TRY(visit_key(walk, rows, row));
@@ -112,10 +114,10 @@ static struct fault visit_listener(const struct walk *walk)
     return walk->visit(walk->arg, &asset);
 }
 
-struct fault crypto_walk(struct op *op, struct services *services, struct tx *tx, struct custody_summary *custody,
-                         crypto_visit visit, void *arg)
+struct fault crypto_walk(struct op *op, struct services *services, struct tx *tx, utc_us now,
+                         struct custody_summary *custody, crypto_visit visit, void *arg)
 {
-    const struct walk walk = { op, services, tx, visit, arg };
+    const struct walk walk = { op, services, tx, now, visit, arg };
     TRY(crypto_walk_certificates(op, tx, custody, visit, arg));
     TRY(walk_keys(&walk));
     return visit_listener(&walk);
@@ -126,7 +128,7 @@ struct fault crypto_walk(struct op *op, struct services *services, struct tx *tx
 static struct fault exists(struct tx *tx, const struct sql *sql, const char *id, bool *ret_there)
 {
     CLEANUP(rows_freep) struct rows *rows = NULL;
-    TRY(tx_query(tx, sql, (struct sql_arg[]){ SQL_TEXT(id) }, 1, &rows));
+    TRY(tx_query(tx, sql, (struct sql_arg[]){ SQL_TEXT(id), SQL_INT(clock_utc()) }, sql->args, &rows));
     *ret_there = rows_bool(rows, 0, 0);
     return OK;
 }

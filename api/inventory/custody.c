@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#define STORED_MAX 32768 /* longer than what is taken: an erasure may have put longer words in place of others */
+
 const char *const custody_origins[] = { "managed_key", "own_authority", "private_ca",         "public_ca",
                                         "self_signed", "third_party",   "time_stamping_unit", NULL };
 const char *const custody_storage_classes[] = { "destroyed",   "encrypted_file", "hsm",          "kms",
@@ -18,6 +20,14 @@ const struct jin_field custody_fields[] = {
     JIN_TEXT(struct custody, locus, JIN_OPTIONAL, 1, CUSTODY_TEXT_MAX),
 };
 const size_t custody_field_count = COUNT_OF(custody_fields);
+
+const struct jin_field custody_stored_fields[CUSTODY_FACTS] = {
+    JIN_TEXT(struct custody, origin, JIN_OPTIONAL, 1, STORED_MAX),
+    JIN_TEXT(struct custody, storage_class, JIN_OPTIONAL, 1, STORED_MAX),
+    JIN_TEXT(struct custody, exportability, JIN_OPTIONAL, 1, STORED_MAX),
+    JIN_TEXT(struct custody, holder, JIN_OPTIONAL, 1, STORED_MAX),
+    JIN_TEXT(struct custody, locus, JIN_OPTIONAL, 1, STORED_MAX),
+};
 
 bool custody_origin_is_own(const char *origin)
 {

@@ -17,9 +17,10 @@
     "ephemeral-keyless: the key was destroyed when its one signature was made; the signing itself is the record"
 #define QUERY "all certificates of the tenant: recorded by users, and of managed keys and time-stamping units ever"
 
+/* Counted as the bill of materials counts them: crypto_count.c. */
 static const struct sql SQL_EPHEMERAL = {
     "inventory_ephemeral",
-    "SELECT count(*) FROM svc.audit_records WHERE type = 'codesign.ephemeral.destroyed'",
+    "SELECT count(*) FROM svc.audit_records WHERE type = 'codesign.keyless.signed'",
     0,
 };
 
@@ -32,7 +33,7 @@ struct locus {
     int64_t count;
 };
 struct custody_summary {
-    struct tally origins, storage, exportability;
+    struct tally origins, storage, exportability, sources;
     int64_t total, recorded, ephemeral;
     struct sha256 digest;
     struct buf unrecorded; /* elements of the array, with commas */
@@ -147,6 +148,14 @@ static struct fault unrecorded_add(struct op *scratch, struct custody_summary *s
     return jout_end(&jout);
 }
 
+/* Who says so: the product, of its own keys; or a person, who may be wrong. */
+static const char *const sources[] = { "observed", "stated", NULL };
+
+static const char *source_of(const struct certificate_row *row)
+{
+    return row->key_id != NULL ? "observed" : custody_is_empty(&row->custody) ? NULL : "stated";
+}
+
 struct fault custody_summary_add(struct op *scratch, struct custody_summary *summary, const struct certificate_row *row)
 {
     const char *missing[CUSTODY_FACTS];
@@ -155,6 +164,7 @@ struct fault custody_summary_add(struct op *scratch, struct custody_summary *sum
     tally_add(&summary->origins, row->custody.origin);
     tally_add(&summary->storage, row->custody.storage_class);
     tally_add(&summary->exportability, row->custody.exportability);
+    tally_add(&summary->sources, source_of(row));
     TRY(digest_add(summary, row));
     if (count > 0) {
         return unrecorded_add(scratch, summary, row, missing, count);
@@ -202,6 +212,7 @@ static void print_summary(struct jout *jout, const struct custody_summary *summa
     jout_object(jout);
     tally_print(jout, "by_exportability", &summary->exportability);
     tally_print(jout, "by_origin", &summary->origins);
+    tally_print(jout, "by_source", &summary->sources);
     tally_print(jout, "by_storage_class", &summary->storage);
     print_population(jout, summary);
     jout_key_int(jout, "recorded", summary->recorded);
@@ -234,6 +245,7 @@ struct fault custody_summary_new(size_t bytes_max, struct custody_summary **ret_
     *made = (struct custody_summary){ .origins.words = custody_origins,
                                       .storage.words = custody_storage_classes,
                                       .exportability.words = custody_exportabilities,
+                                      .sources.words = sources,
                                       .unrecorded = BUF_INIT(bytes_max),
                                       .line = BUF_INIT(LINE_MAX) };
     TRY(arena_new((size_t)4 << 20, &made->kept));

@@ -1,6 +1,7 @@
 /* All facts of a tenant: those of the three families, and the posture of this process. */
 #include "api/inventory/credentials.h"
 
+#include "api/policy/policy.h"
 #include "api/tsa/tsa.h"
 #include "fips/fips.h"
 
@@ -14,11 +15,12 @@ static const struct sql SQL_CHAIN = {
 };
 static const struct sql SQL_COUNTS = {
     "inventory_counts",
-    "SELECT (SELECT count(*) FROM svc.managed_keys WHERE state IN ('prepared', 'active', 'retiring')),"
-    " (SELECT count(*) FROM svc.tokens WHERE revoked_us IS NULL AND expires_us > $1),"
-    " (SELECT count(*) FROM svc.credential_owners),"
-    " (SELECT count(*) FROM svc.access_reviews WHERE state = 'open'),"
-    " (SELECT count(*) FROM svc.access_reviews WHERE state = 'completed')",
+    "SELECT (SELECT count(*) FROM svc.managed_keys k WHERE " KEY_LIVES(
+        "$1") "),"
+              " (SELECT count(*) FROM svc.tokens WHERE revoked_us IS NULL AND expires_us > $1),"
+              " (SELECT count(*) FROM svc.credential_owners),"
+              " (SELECT count(*) FROM svc.access_reviews WHERE state = 'open'),"
+              " (SELECT count(*) FROM svc.access_reviews WHERE state = 'completed')",
     1,
 };
 
@@ -91,6 +93,25 @@ static void time_fact(struct services *services, struct inventory_statement *sta
     }
 }
 
+/* The rules that this process decides by, as far as they are this tenant's. */
+static struct fault policy_fact(struct op *op, struct services *services, struct inventory_statement *statements)
+{
+    size_t rules = policy_rules_concerning(services->policy, op->tenant.text);
+    struct inventory_statement made =
+        of_process("policy:codesign", rules > 0, "",
+                   services->policy == NULL ? "The signing policy is off: whoever may sign is not asked of any rule."
+                                            : "No rule of the signing policy is for this tenant.");
+    if (rules > 0) {
+        char digest[65];
+        policy_digest(services->policy, services->config, digest);
+        made.total = made.matched = (int64_t)rules;
+        TRY(arena_printf(op->arena, &made.why,
+                         "The signing policy is on, with %zu rules for this tenant; its digest is %s.", rules, digest));
+    }
+    statements[INVENTORY_FACT_POLICY_ACTIVE] = made;
+    return OK;
+}
+
 struct fault inventory_facts(struct op *op, struct services *services, struct tx *tx, utc_us now,
                              struct inventory_statement ret_statements[INVENTORY_FACT_COUNT])
 {
@@ -106,6 +127,7 @@ struct fault inventory_facts(struct op *op, struct services *services, struct tx
     TRY(log_fact(op, services, made));
     TRY(chain_fact(op, tx, made));
     time_fact(services, made);
+    TRY(policy_fact(op, services, made));
     memcpy(ret_statements, made, sizeof(made));
     return OK;
 }

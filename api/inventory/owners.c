@@ -53,27 +53,32 @@ struct fault owner_record(struct op *op, struct services *services, const char *
     return inventory_append(op, services, INVENTORY_LANE, EVENT_OWNER, op->command_id.text, &data, NULL);
 }
 
+#define STORED_MAX 32768 /* longer than what is taken: an erasure may have put longer words in place of others */
+
 struct owner_data {
     const char *kind, *credential_id;
     struct owner_body owner;
 };
 static const struct jin_field owner_fields[] = {
-    JIN_TEXT(struct owner_data, kind, JIN_REQUIRED, 1, 16),
-    JIN_TEXT(struct owner_data, credential_id, JIN_REQUIRED, 1, CREDENTIAL_ID_MAX),
+    JIN_TEXT(struct owner_data, kind, JIN_REQUIRED, 1, STORED_MAX),
+    JIN_TEXT(struct owner_data, credential_id, JIN_REQUIRED, 1, STORED_MAX),
     { .name = "owner_id",
       .kind = JIN_KIND_TEXT,
       .flags = JIN_REQUIRED,
       .min = 1,
-      .max = 512,
+      .max = STORED_MAX,
       .offset = offsetof(struct owner_data, owner.owner_id) },
-    { .name = "contact", .kind = JIN_KIND_TEXT, .max = 512, .offset = offsetof(struct owner_data, owner.contact) },
+    { .name = "contact",
+      .kind = JIN_KIND_TEXT,
+      .max = STORED_MAX,
+      .offset = offsetof(struct owner_data, owner.contact) },
     { .name = "application_id",
       .kind = JIN_KIND_TEXT,
-      .max = 512,
+      .max = STORED_MAX,
       .offset = offsetof(struct owner_data, owner.application_id) },
     { .name = "environment",
       .kind = JIN_KIND_TEXT,
-      .max = 512,
+      .max = STORED_MAX,
       .offset = offsetof(struct owner_data, owner.environment) },
 };
 

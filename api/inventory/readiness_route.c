@@ -28,7 +28,7 @@ static struct fault put(void *arg, struct span bytes)
     return response_stream_write(arg, bytes);
 }
 
-/* The rows are read within one transaction, and sent after it has ended: a slow client holds none. */
+/* The rows are read within one transaction, recorded and sent after it has ended: a slow client holds none. */
 struct fault route_readiness(struct request *request)
 {
     CLEANUP(graph_clear) struct graph graph = { .rows = BUF_INIT(0) };
@@ -38,8 +38,9 @@ struct fault route_readiness(struct request *request)
     {
         CLEANUP(tx_rollbackp) struct tx *tx = NULL;
         TRY(tx_begin_snapshot(request->op, request->services->store, STORE_REQUEST, &tx));
-        TRY(graph_load(request->op, request->services, tx, NULL, READINESS_BYTES_MAX, &graph));
+        TRY(graph_load(request->op, request->services, tx, clock_utc(), NULL, READINESS_BYTES_MAX, &graph));
     }
+    TRY(crypto_record_read(request, "crypto-readiness", &graph.digest));
     hex_text(SPAN_ARRAY(graph.digest.at), digest, sizeof(digest));
     TRY(response_header(request, "Svc-Dataset-Digest", digest));
     TRY(response_stream_begin(request, 0, shape->content_type));

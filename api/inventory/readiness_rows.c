@@ -207,8 +207,8 @@ static struct fault take_row(void *arg, const struct crypto_asset *asset)
     return OK;
 }
 
-static struct fault make(struct op *op, struct services *services, struct tx *tx, struct custody_summary *custody,
-                         struct making *making)
+static struct fault make(struct op *op, struct services *services, struct tx *tx, utc_us now,
+                         struct custody_summary *custody, struct making *making)
 {
     CLEANUP(EVP_MD_freep) EVP_MD *sha256 = EVP_MD_fetch(crypto_context(), "SHA256", NULL);
     struct graph *graph = making->graph;
@@ -216,7 +216,7 @@ static struct fault make(struct op *op, struct services *services, struct tx *tx
     if (sha256 == NULL || EVP_DigestInit_ex2(making->digest, sha256, NULL) != 1) {
         return crypto_fail(op, "the dataset's digest cannot be made");
     }
-    TRY(crypto_walk(op, services, tx, custody, take_row, making));
+    TRY(crypto_walk(op, services, tx, now, custody, take_row, making));
     for (bool there = true; there;) { /* whatever is left names nothing that is listed */
         TRY(actions_front(&making->actions, &there));
         graph->unbound += there ? 1 : 0;
@@ -226,15 +226,15 @@ static struct fault make(struct op *op, struct services *services, struct tx *tx
     return OK;
 }
 
-struct fault graph_load(struct op *op, struct services *services, struct tx *tx, struct custody_summary *custody,
-                        size_t bytes_max, struct graph *ret_graph)
+struct fault graph_load(struct op *op, struct services *services, struct tx *tx, utc_us now,
+                        struct custody_summary *custody, size_t bytes_max, struct graph *ret_graph)
 {
     CLEANUP(EVP_MD_CTX_freep) EVP_MD_CTX *digest = EVP_MD_CTX_new();
     CLEANUP(buf_free) struct buf row = BUF_INIT(16 * ROW_MAX);
     CLEANUP(graph_clear) struct graph graph = { .rows = BUF_INIT(bytes_max) };
     struct making making = { .graph = &graph, .digest = digest, .row = &row, .actions = { .tx = tx } };
     REQUIRE(digest != NULL, NO_MEMORY);
-    struct fault fault = make(op, services, tx, custody, &making);
+    struct fault fault = make(op, services, tx, now, custody, &making);
     rows_free(making.actions.rows);
     TRY(fault);
     *ret_graph = graph;

@@ -1,11 +1,13 @@
 /*
- * An access review: the live credentials of users as of its opening, each to be kept or revoked, and closed by somebody
- * else than its opener when all is decided and what was to be revoked is dead. It revokes nothing itself: that is done
- * where the credential lives, under that route's permission, and seen here.
+ * An access review: the live credentials of users as of its opening, each to be kept or revoked by somebody else than
+ * its opener, who does not close it either; that is done when all is decided and what was to be revoked is dead. It
+ * revokes nothing itself: that is done where the credential lives, under that route's permission, and seen here.
  */
 #include "api/inventory/credentials.h"
 
 #include "appliance/base/codec.h"
+
+#define ALL_KINDS "certificate key token" /* as kinds_of makes it of all */
 
 static struct fault no_such(struct op *op)
 {
@@ -212,6 +214,15 @@ static struct fault open_review(struct op *op, struct services *services, const 
     return OK;
 }
 
+/* Whoever says what is looked at neither says what becomes of it nor that it is done. */
+static struct fault check_person(struct op *op, const struct review *review, const char *what)
+{
+    if (strcmp(review->opened_by, op->principal.subject) == 0) {
+        return op_fail(op, FAULT(REVIEW_PERSON), "you opened this access review: somebody else has to %s it", what);
+    }
+    return OK;
+}
+
 static struct fault decide_once(struct op *op, struct services *services, const char *id,
                                 const struct decisions *decisions)
 {
@@ -224,6 +235,7 @@ static struct fault decide_once(struct op *op, struct services *services, const 
     if (done) {
         return OK;
     }
+    TRY(check_person(op, &review, "decide"));
     TRY(print_names(decisions->names, decisions->count, &names));
     TRY(review_stranger(op, services, id, buf_span(&names), &stranger));
     if (stranger != NULL) {
@@ -253,9 +265,7 @@ struct fault review_decide(struct op *op, struct services *services, const char 
 
 static struct fault check_complete(struct op *op, const struct review *review)
 {
-    if (strcmp(review->opened_by, op->principal.subject) == 0) {
-        return op_fail(op, FAULT(REVIEW_PERSON), "you opened this access review: somebody else has to complete it");
-    }
+    TRY(check_person(op, review, "complete"));
     if (review->undecided > 0) {
         return op_fail(op, FAULT(REVIEW_STATE), "%lld of %lld credentials are undecided", (long long)review->undecided,
                        (long long)review->total);
@@ -276,12 +286,15 @@ static struct fault print_completed(struct op *op, const struct review *review, 
     jout_object(&jout);
     jout_key_text(&jout, "command_id", op->command_id.text);
     jout_key_hex(&jout, "inventory_digest", SPAN_ARRAY(review->digest.at));
+    jout_key_text(&jout, "kinds", review->kinds);
     jout_key_int(&jout, "kept", review->kept);
     jout_key_text(&jout, "opened_by", review->opened_by);
+    jout_key_text(&jout, "owner_id", review->owner_id);
     jout_key_text(&jout, "review_id", review->id.text);
     jout_key_text(&jout, "reviewer", op->principal.subject);
     jout_key_int(&jout, "revoked", review->revoked);
     jout_key_int(&jout, "total", review->total);
+    jout_key_bool(&jout, "whole", strcmp(review->kinds, ALL_KINDS) == 0 && review->owner_id[0] == '\0');
     jout_object_end(&jout);
     return jout_end(&jout);
 }

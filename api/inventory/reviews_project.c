@@ -34,19 +34,21 @@ static const struct sql SQL_COMPLETED = {
     6,
 };
 
-#define LIST_MAX ((int64_t)1 << 20)
+#define LIST_MAX   ((int64_t)1 << 20)
+#define STORED_MAX 32768 /* longer than what is taken: an erasure may have put longer words in place of others */
 
 struct review_data {
     const char *review_id, *command_id, *title, *kinds, *owner_id, *reviewer, *opened_by;
     struct span inventory_digest, credentials, decisions;
     int64_t total, kept, revoked;
+    bool whole;
 };
 static const struct jin_field opened_fields[] = {
     JIN_TEXT(struct review_data, review_id, JIN_REQUIRED, 36, 36),
     JIN_TEXT(struct review_data, command_id, JIN_REQUIRED, 36, 36),
-    JIN_TEXT(struct review_data, title, JIN_REQUIRED, 1, 1024),
-    JIN_TEXT(struct review_data, kinds, JIN_REQUIRED, 1, 64),
-    JIN_TEXT(struct review_data, owner_id, JIN_REQUIRED, 0, 512),
+    JIN_TEXT(struct review_data, title, JIN_REQUIRED, 1, STORED_MAX),
+    JIN_TEXT(struct review_data, kinds, JIN_REQUIRED, 1, STORED_MAX),
+    JIN_TEXT(struct review_data, owner_id, JIN_REQUIRED, 0, STORED_MAX),
     JIN_HEX(struct review_data, inventory_digest, JIN_REQUIRED, SHA256_LEN, SHA256_LEN),
     JIN_INT(struct review_data, total, JIN_REQUIRED, 1, REVIEW_MAX),
     JIN_RAW(struct review_data, credentials, JIN_REQUIRED, 2, LIST_MAX),
@@ -63,8 +65,11 @@ static const struct jin_field completed_fields[] = {
     JIN_INT(struct review_data, total, JIN_REQUIRED, 1, REVIEW_MAX),
     JIN_INT(struct review_data, kept, JIN_REQUIRED, 0, REVIEW_MAX),
     JIN_INT(struct review_data, revoked, JIN_REQUIRED, 0, REVIEW_MAX),
-    JIN_TEXT(struct review_data, reviewer, JIN_REQUIRED, 1, 512),
-    JIN_TEXT(struct review_data, opened_by, JIN_REQUIRED, 1, 512),
+    JIN_TEXT(struct review_data, reviewer, JIN_REQUIRED, 1, STORED_MAX),
+    JIN_TEXT(struct review_data, opened_by, JIN_REQUIRED, 1, STORED_MAX),
+    JIN_TEXT(struct review_data, kinds, JIN_OPTIONAL, 1, STORED_MAX),
+    JIN_TEXT(struct review_data, owner_id, JIN_OPTIONAL, 0, STORED_MAX),
+    JIN_BOOL(struct review_data, whole, JIN_OPTIONAL),
 };
 
 struct fault project_review_opened(struct projection *projection, const struct event_view *event)

@@ -210,6 +210,7 @@ struct fault key_certified_data(const struct managed_key *key, const struct span
     jout_init(&jout, data);
     jout_object(&jout);
     jout_key_text(&jout, "key_id", key->ref.id.text);
+    jout_key_bool(&jout, "system", key->system);
     jout_key_base64(&jout, "certificate_chain", buf_span(&whole));
     if (command_id != NULL) {
         jout_key_text(&jout, "command_id", command_id);

@@ -34,9 +34,11 @@ struct move_data {
     const char *key_id, *reason, *command_id, *replaces, *code;
     int64_t overlap_us, max_uses;
     utc_us not_after;
+    bool system;
 };
 static const struct jin_field activated_fields[] = {
     JIN_TEXT(struct move_data, key_id, JIN_REQUIRED, 36, 36),
+    JIN_BOOL(struct move_data, system, JIN_OPTIONAL), /* for readers */
     JIN_TEXT(struct move_data, reason, JIN_REQUIRED, 1, KEY_REASON_MAX),
     JIN_TEXT(struct move_data, command_id, JIN_REQUIRED, 36, 36),
     JIN_TEXT(struct move_data, replaces, JIN_OPTIONAL, 36, 36),
@@ -46,12 +48,14 @@ static const struct jin_field activated_fields[] = {
 };
 static const struct jin_field retiring_fields[] = {
     JIN_TEXT(struct move_data, key_id, JIN_REQUIRED, 36, 36),
+    JIN_BOOL(struct move_data, system, JIN_OPTIONAL), /* for readers */
     JIN_TEXT(struct move_data, reason, JIN_REQUIRED, 1, KEY_REASON_MAX),
     JIN_TEXT(struct move_data, command_id, JIN_REQUIRED, 36, 36),
     JIN_INT(struct move_data, overlap_us, JIN_REQUIRED, 1, KEY_OVERLAP_MAX),
 };
 static const struct jin_field retired_fields[] = {
     JIN_TEXT(struct move_data, key_id, JIN_REQUIRED, 36, 36),
+    JIN_BOOL(struct move_data, system, JIN_OPTIONAL), /* for readers */
     JIN_TEXT(struct move_data, reason, JIN_OPTIONAL, 1, KEY_REASON_MAX),
     JIN_TEXT(struct move_data, command_id, JIN_OPTIONAL, 36, 36), /* of the user's command, where there was one */
 };

@@ -50,6 +50,7 @@ static const struct jin_field generated_fields[] = {
 };
 static const struct jin_field certified_fields[] = {
     JIN_TEXT(struct key_data, key_id, JIN_REQUIRED, 36, 36),
+    JIN_BOOL(struct key_data, system, JIN_OPTIONAL), /* here and below: for readers */
     JIN_BASE64(struct key_data, certificate_chain, JIN_REQUIRED, 1, KEY_CHAIN_MAX),
     JIN_TEXT(struct key_data, command_id, JIN_OPTIONAL, 36, 36), /* of the user's command, where there was one */
 };
@@ -60,12 +61,14 @@ static const struct jin_field csr_signed_fields[] = {
 };
 static const struct jin_field destroyed_fields[] = {
     JIN_TEXT(struct key_data, key_id, JIN_REQUIRED, 36, 36),
+    JIN_BOOL(struct key_data, system, JIN_OPTIONAL),
     JIN_TEXT(struct key_data, purpose, JIN_REQUIRED, 1, 32),
     JIN_TEXT(struct key_data, reason, JIN_REQUIRED, 1, 256),
     JIN_TEXT(struct key_data, command_id, JIN_REQUIRED, 36, 36),
 };
 static const struct jin_field erased_fields[] = {
     JIN_TEXT(struct key_data, key_id, JIN_REQUIRED, 36, 36),
+    JIN_BOOL(struct key_data, system, JIN_OPTIONAL),
 };
 
 struct fault project_key_generated(struct projection *projection, const struct event_view *event)

@@ -26,6 +26,7 @@ static struct fault print_activation(struct op *op, const struct managed_key *ke
     jout_init(&jout, data);
     jout_object(&jout);
     jout_key_text(&jout, "key_id", key->ref.id.text);
+    jout_key_bool(&jout, "system", key->system);
     jout_key_text(&jout, "reason", "rotation");
     jout_key_text(&jout, "command_id", op->command_id.text);
     if (former != NULL) {

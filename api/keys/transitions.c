@@ -31,6 +31,7 @@ static struct fault begin(struct op *op, struct jout *jout, struct buf *data, co
     jout_init(jout, data);
     jout_object(jout);
     jout_key_text(jout, "key_id", key->ref.id.text);
+    jout_key_bool(jout, "system", key->system);
     jout_key_text(jout, "reason", move->reason);
     jout_key_text(jout, "command_id", op->command_id.text);
     return OK;

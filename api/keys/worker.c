@@ -27,6 +27,7 @@ struct fault key_erase(struct op *op, struct services *services, const struct ou
     jout_init(&jout, &data);
     jout_object(&jout);
     jout_key_text(&jout, "key_id", payload.key_id);
+    jout_key_bool(&jout, "system", key.system);
     jout_object_end(&jout);
     TRY(jout_end(&jout));
     return key_append_one(op, services, "key.erased", "erased", ref.id, &data);
@@ -57,6 +58,7 @@ struct fault key_retire(struct op *op, struct services *services, const struct o
     jout_init(&jout, &data);
     jout_object(&jout);
     jout_key_text(&jout, "key_id", payload.key_id);
+    jout_key_bool(&jout, "system", key.system);
     jout_object_end(&jout);
     TRY(jout_end(&jout));
     return key_append_expecting(op, services, "key.retired", "overlap", key.ref.id, &data, lane);

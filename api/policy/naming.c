@@ -13,3 +13,12 @@ size_t policy_rules_naming(const struct policy *policy, const char *tenant, cons
     }
     return found;
 }
+
+size_t policy_rules_concerning(const struct policy *policy, const char *tenant)
+{
+    size_t found = 0;
+    for (const struct rule *rule = policy != NULL ? policy->first : NULL; rule != NULL; rule = rule->next) {
+        found += rule_concerns(rule, tenant) ? 1 : 0;
+    }
+    return found;
+}

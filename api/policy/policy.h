@@ -79,6 +79,8 @@ void policy_decide(const struct policy *policy, const struct config *config, con
 /* naming.c: how many rules that concern the tenant have a condition on keys that this key meets; 0 for a NULL policy. A
  * rule without such a condition holds for every key and names none. */
 size_t policy_rules_naming(const struct policy *policy, const char *tenant, const char *key_id, const char *key_name);
+/* naming.c: how many rules can concern the tenant; 0 for a NULL policy. */
+size_t policy_rules_concerning(const struct policy *policy, const char *tenant);
 /* 64 hex digits over all rules and the ca.policy settings: part of a preview's configuration. "" for NULL policy is
  * not used: it is the digest of the settings alone. Comments, file names and lines are no part of it. */
 void policy_digest(const struct policy *policy, const struct config *config, char ret_text[65]);

@@ -10,6 +10,7 @@
 #ifndef EXCHANGE_NS                 /* tests hold exchanges back */
 #define EXCHANGE_NS (2 * NS_PER_MS) /* how long the signatures of one exchange may take */
 #endif
+#define SHARE_NS   NS_PER_S       /* who has less time left is served alone: nobody fails for another's haste */
 #define LOOKS      8              /* slow so often in a row, at first */
 #define LOOK_EVERY (5 * NS_PER_S) /* whether it still is */
 
@@ -27,7 +28,8 @@
  *
  * An entry lives on its caller's stack. A caller may leave while it WAITS or has been told to lead; once TAKEN it stays
  * until it is DONE, whose time is bounded by the leader's deadline. A message has one actor, so a leader takes those
- * behind it up to the first of somebody else's. The queue is bounded by the bulkhead of the route.
+ * behind it up to the first of somebody else's, or of somebody in a hurry. The queue is bounded by the bulkhead of the
+ * route.
  */
 enum entry_state { ENTRY_WAITING, ENTRY_LEADS, ENTRY_TAKEN, ENTRY_DONE };
 
@@ -147,15 +149,20 @@ static size_t batch_max_locked(const struct tsa_press *press)
     return fit < TSA_BATCH_MAX ? (size_t)fit : TSA_BATCH_MAX;
 }
 
-/* Itself, and those behind it who only wait: as a list of their own. */
+/* Itself, and those behind it who only wait: as a list of their own, within the earliest of their deadlines. */
 static void take_locked(struct tsa_press *press, struct entry *own, struct stamping *stamping)
 {
-    size_t max = batch_max_locked(press);
+    struct op *op = stamping->op;
+    mono_ns least = clock_mono() + SHARE_NS;
+    size_t max = op->deadline < least ? 1 : batch_max_locked(press);
     struct entry **last = &own->next;
     struct entry *entry = own;
-    while (entry != NULL && stamping->count < max && (entry == own || entry->state == ENTRY_WAITING) &&
-           same_actor(&entry->stamp->op->principal, &stamping->op->principal)) {
+    while (entry != NULL && stamping->count < max &&
+           (entry == own || (entry->state == ENTRY_WAITING && entry->stamp->op->deadline >= least)) &&
+           same_actor(&entry->stamp->op->principal, &op->principal)) {
         struct entry *next = entry->next;
+        mono_ns deadline = entry->stamp->op->deadline;
+        op->deadline = deadline < op->deadline ? deadline : op->deadline;
         remove_locked(press, entry);
         entry->state = ENTRY_TAKEN;
         stamping->stamps[stamping->count++] = entry->stamp;
@@ -230,9 +237,11 @@ static void lead(struct tsa_press *press, struct entry *own, const struct servic
                                  .held = tsa_current_take(&tsa->current),
                                  .begun = tsa_record_expect(tsa->recorder),
                                  .signature_bytes = BUF_INIT(TSA_BATCH_MAX * (SIGNATURE_MAX + 2)) };
+    mono_ns deadline = stamping.op->deadline;
     lock(press);
     lead_locked(press, own, &stamping);
     unlock(press);
+    stamping.op->deadline = deadline;
     tsa_current_give(&tsa->current, stamping.held);
     buf_free(&stamping.signature_bytes);
 }

@@ -49,9 +49,12 @@ struct fault units_lane(struct op *op, struct services *services, uint64_t *ret_
 #define UNIT_REASON_MAX 256
 /* A new unit with a key of its own. TSA_UNIT_STATE when one waits already. */
 struct fault unit_prepare(struct op *op, struct services *services, const struct tsa_settings *settings);
-/* chain: leaf first, root last. CERTIFICATE_REFUSED; TSA_UNIT_STATE once it has stamped. */
+/* chain: leaf first, root last. CERTIFICATE_REFUSED; TSA_UNIT_STATE once it has stamped. `issuance` says in the record
+ * whether the tenant's own root issued the certificate now, or it came from elsewhere. */
+#define UNIT_ISSUED_OWN      "own"
+#define UNIT_ISSUED_EXTERNAL "external" /* an authority outside, or one from before units were recorded */
 struct fault unit_certify(struct op *op, struct services *services, const struct tsa_settings *settings, struct uuid id,
-                          const struct span *chain, size_t count);
+                          const char *issuance, const struct span *chain, size_t count);
 /* The waiting unit takes over. TSA_UNIT_STATE when it is not certified, or its certificate is not valid now. */
 struct fault unit_activate(struct op *op, struct services *services, struct uuid id);
 /* For ever. The active one is retired only with `stop`. */

@@ -23,10 +23,10 @@ static struct fault issue_for(struct op *op, struct services *services, const st
     struct span chain[2];
     TRY(keys_get(op, services, unit->id, &key));
     if (key.chain_count >= 2) { /* of an authority from before units were recorded */
-        return unit_certify(op, services, settings, unit->id, key.chain, key.chain_count);
+        return unit_certify(op, services, settings, unit->id, UNIT_ISSUED_EXTERNAL, key.chain, key.chain_count);
     }
     TRY(unit_issue(op, services, settings, &key, chain));
-    return unit_certify(op, services, settings, unit->id, chain, 2);
+    return unit_certify(op, services, settings, unit->id, UNIT_ISSUED_OWN, chain, 2);
 }
 
 static struct fault retire_replaced(struct op *op, struct services *services, const struct tsa_settings *settings,

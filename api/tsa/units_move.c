@@ -122,7 +122,7 @@ static utc_us usage_end_of(const struct tsa_settings *settings, const struct tsa
 }
 
 static struct fault certify_once(struct op *op, struct services *services, const struct tsa_settings *settings,
-                                 struct uuid id, const struct span *chain, size_t count)
+                                 struct uuid id, const char *issuance, const struct span *chain, size_t count)
 {
     struct units units;
     struct managed_key key;
@@ -154,6 +154,7 @@ static struct fault certify_once(struct op *op, struct services *services, const
     TRY(sha256_of(buf_span(&whole), &digest));
     hex_text(SPAN_ARRAY(digest.at), seed, sizeof(seed));
     begin(op, &jout, &data, id);
+    jout_key_text(&jout, "issuance", issuance);
     jout_key_base64(&jout, "certificate_chain", buf_span(&whole));
     jout_key_time(&jout, "not_before", times.not_before);
     jout_key_time(&jout, "not_after", times.not_after);
@@ -162,11 +163,11 @@ static struct fault certify_once(struct op *op, struct services *services, const
 }
 
 struct fault unit_certify(struct op *op, struct services *services, const struct tsa_settings *settings, struct uuid id,
-                          const struct span *chain, size_t count)
+                          const char *issuance, const struct span *chain, size_t count)
 {
     struct fault fault = OK;
     for (int i = 0; i < AGAIN_MAX; i++) {
-        fault = certify_once(op, services, settings, id, chain, count);
+        fault = certify_once(op, services, settings, id, issuance, chain, count);
         if (fault.code != FAULT_LOG_CONFLICT) {
             break;
         }

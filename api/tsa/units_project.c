@@ -48,6 +48,7 @@ static const struct jin_field prepared_fields[] = {
 };
 static const struct jin_field certified_fields[] = {
     JIN_TEXT(struct data, unit_id, JIN_REQUIRED, 36, 36),
+    JIN_TEXT(struct data, issuance, JIN_OPTIONAL, 1, 32), /* for readers */
     JIN_BASE64(struct data, certificate_chain, JIN_REQUIRED, 1, CHAIN_BYTES_MAX),
     JIN_TIME(struct data, not_before, JIN_REQUIRED),
     JIN_TIME(struct data, not_after, JIN_REQUIRED),

@@ -181,7 +181,7 @@ struct fault route_unit_certify(struct request *request)
     TRY(enter(request, &tsa));
     TRY(unit_id(request, &id));
     TRY(keys_read_chain(request->op, body->certificate_chain, chain, &count));
-    TRY(unit_certify(request->op, request->services, &tsa->settings, id, chain, count));
+    TRY(unit_certify(request->op, request->services, &tsa->settings, id, UNIT_ISSUED_EXTERNAL, chain, count));
     return answer_unit(request, tsa, &id);
 }
 

@@ -78,6 +78,10 @@ struct fault purpose_check(struct op *op, unsigned askers, const struct wire_req
         return op_fail(op, FAULT(SIGNER_REFUSED), "keys of purpose %s do not %s", key_purpose_text(purpose),
                        wire_op_text(request->op));
     }
+    if (request->op == WIRE_SIGN_MANY && purpose != KEY_PURPOSE_TSA) {
+        return op_fail(op, FAULT(SIGNER_REFUSED), "keys of purpose %s sign one digest at a time",
+                       key_purpose_text(purpose));
+    }
     bool fenced = request->algorithm == KEY_ALGORITHM_ML_DSA_65 && purpose != KEY_PURPOSE_CODESIGN;
     if (request->op == WIRE_GENERATE_KEY && (kind_of(request->algorithm) != purposes[purpose].kinds || fenced)) {
         return op_fail(op, FAULT(SIGNER_REFUSED), "a key of purpose %s cannot be of algorithm %s",

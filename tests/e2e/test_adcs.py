@@ -54,6 +54,10 @@ class Adcs(unittest.TestCase):
         for path in ("/api/v1/adcs/observations", "/api/v1/adcs/drift", "/api/v1/audit/records", "/api/v1/keys"):
             self.assertEqual(self.a.api("GET", path, token="COLLECTOR").status, 403, path)
 
+        nothing = observation(400, "run-0", templates=[], enrollment_services=[], iis_endpoints=[], ca_restrictions=[])
+        refused = self.observe(nothing, check=False)
+        self.assertIn("at least one enrollment service", refused.stderr)
+
     def test_2_findings_appear_and_are_cleared_and_the_trail_tells(self):
         first = json.loads(self.observe(observation(300, "run-1")).stdout)
         self.assertEqual((first["latest"], first["changes"]), (True, 0))
@@ -68,6 +72,7 @@ class Adcs(unittest.TestCase):
         self.assertRegex(shown, rf"ESC1 +critical +template +user +{USERS}")
         self.observe(observation(100, "run-3"))
         drift = json.loads(self.a.cli("adcs", "drift", "--domain", "corp.example.com", "--json", token="AUDITOR").stdout)
+        self.assertEqual({row["recorded_by"] for row in drift["items"]}, {"collector-1"})
         self.assertEqual([(row["run_id"], row["drift"]["findings_appeared"], row["drift"]["findings_cleared"])
                           for row in drift["items"]], [("run-3", 0, 1), ("run-2", 1, 0)])
         self.assertRegex(self.a.cli("adcs", "drift", token="AUDITOR").stdout, "run-3 +2 +0 +1 ")
@@ -77,6 +82,12 @@ class Adcs(unittest.TestCase):
         chains = {row["record"]["sequence"]: row["chain"] for row in
                   self.a.api("GET", "/api/v1/audit/records?type=inventory.adcs.drifted", token="AUDITOR").json["records"]}
         self.assertEqual({row["sequence"]: row["chain"] for row in drift["items"]}, chains)
+
+    def test_2b_a_source_has_one_speaker(self):
+        made = self.a.appliance("token", "create", "--role", "adcs-collector", "--subject", "collector-2", "--json")
+        self.a.env["SVC_TOKEN_SECOND"] = json.loads(made.stdout)["token"]
+        refused = self.a.api("POST", "/api/v1/adcs/observations", observation(5, "forged"), token="SECOND", key=True)
+        self.assertEqual((refused.status, refused.json["code"]), (409, "adcs_source_bound"))
 
     def test_3_history_does_not_count(self):
         v1 = {k: v for k, v in observation(50, "run-4", schema_version=1, complete=False).items()

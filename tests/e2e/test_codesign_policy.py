@@ -175,7 +175,7 @@ class Policy(unittest.TestCase):
         granted = [r["data"] for r in all_records(self.a)
                    if r["type"] == "approval.granted" and r["data"]["resource"] == resource]
         self.assertEqual([(g["approver"], g["approved"]) for g in granted], [("anna", False), ("ben", True)])
-        self.assertEqual({g["requester"] for g in granted}, {"builder"})
+        self.assertEqual({(g["requester"], g["action"]) for g in granted}, {("builder", "sign")})
         self.change_is_evidence()
 
     def change_is_evidence(self):

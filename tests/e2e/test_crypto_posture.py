@@ -9,7 +9,7 @@ import tempfile
 import unittest
 
 import signing
-from appliance import Appliance, digest_of, make_key
+from appliance import Appliance, digest_of, make_key, until
 
 READINESS = "/api/v1/graph/crypto-readiness"
 
@@ -152,6 +152,15 @@ class CryptoPosture(unittest.TestCase):
         with open(path, "rb") as f:
             self.assertEqual(f.read(), answer.body)  # the same facts, the same bytes
         self.assertEqual(json.loads(self.a.cli("cbom", "--json", token="AUDITOR").stdout), bom)
+        self.assertEqual(self.a.api("HEAD", "/api/v1/cbom", token="AUDITOR").status, 200)
+        self.rows()  # recorded behind them
+        def recorded():
+            found = self.auditor.api("GET", "/api/v1/audit/records?type=inventory.dataset.read").json["records"]
+            found = sorted((r["record"] for r in found), key=lambda r: r["sequence"])
+            return found if found[-1]["data"]["artifact"] == "crypto-readiness" else None
+        read = [r for r in until("all of it is recorded", recorded) if r["data"]["artifact"] == "cbom"]
+        self.assertEqual({r["data"]["sha256"] for r in read}, {hashlib.sha256(answer.body).hexdigest()})
+        self.assertEqual([r["actor"]["subject"] for r in read], ["auditor"] * 3)  # a HEAD request hands nothing out
 
     def test_5_attestations(self):
         body = {"statement": "cmvp-certificate", "title": "Certificate of the module",

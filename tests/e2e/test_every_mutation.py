@@ -353,7 +353,7 @@ def _(t):
 @row("access-reviews.decide", "inventory.access_review.decided")
 def _(t):
     return t.send({"decisions": [{"kind": "key", "credential_id": t.key_id, "decision": "keep", "reason": "sweep"}]},
-                  id=t.review_id)
+                  token=t.reviewer, id=t.review_id)
 
 
 @row("access-reviews.complete", "inventory.access_review.completed")
@@ -520,7 +520,10 @@ class Sweep:
         at = datetime.datetime.now(datetime.timezone.utc) - datetime.timedelta(seconds=ago)
         return {"domain": "sweep.example.com", "source_id": "sweep", "run_id": f"run-{ago}", "relay_id": "none",
                 "observed_at": at.strftime("%Y-%m-%dT%H:%M:%SZ"), "schema_version": 2, "complete": True, "templates": [],
-                "enrollment_services": [], "iis_endpoints": endpoints, "ca_restrictions": []}
+                "enrollment_services": [{"ca": "Sweep-CA", "host": "ca.example.com", "certificate_sha256": "00" * 32, "templates": []}],
+                "iis_endpoints": endpoints,
+                "ca_restrictions": [{"ca": "Sweep-CA", "enrollment_agents": "restricted", "officers": "restricted",
+                                     "edit_flags": 0, "interface_flags": 0x200, "permissions": []}]}
 
     def waiting(self):
         answer = self.a.api("GET", "/api/v1/approval-requests?waiting_for_me=true&limit=1", token="APPROVER")

@@ -81,10 +81,12 @@ class Inventory(unittest.TestCase):
         self.assertEqual((review["total"], review["undecided"]), (len(mine), len(mine)), review)
         leaver = f"token:{temporary['token_id']}"
         keep = sorted(mine - {leaver})
-        self.say("access-reviews", "decide", review["review_id"], *keep, "--decision", "keep", "--reason", "in use")
+        own = self.say("access-reviews", "decide", review["review_id"], leaver, "--decision", "keep", "--reason", "mine", check=False)
+        self.assertIn("access_review_person", own.stderr + own.stdout)
+        self.say("access-reviews", "decide", review["review_id"], *keep, "--decision", "keep", "--reason", "in use", token=OPERATOR2)
         early = self.say("access-reviews", "complete", review["review_id"], token=OPERATOR2, check=False)
         self.assertIn("1 of", early.stderr + early.stdout)
-        self.say("access-reviews", "decide", review["review_id"], leaver, "--decision", "revoke", "--reason", "left")
+        self.say("access-reviews", "decide", review["review_id"], leaver, "--decision", "revoke", "--reason", "left", token=OPERATOR2)
         alive = self.say("access-reviews", "complete", review["review_id"], token=OPERATOR2, check=False)
         self.assertIn("still live", alive.stderr + alive.stdout)
         self.a.appliance("token", "revoke", temporary["token_id"], "--reason", "review")
@@ -98,6 +100,7 @@ class Inventory(unittest.TestCase):
         data = record["records"][0]["record"]["data"]
         self.assertEqual((data["reviewer"], data["opened_by"], data["inventory_digest"]),
                          ("second", "operator", review["inventory_digest"]), data)
+        self.assertEqual((data["kinds"], data["owner_id"], data["whole"]), ("certificate key token", "", True), data)
 
 
 if __name__ == "__main__":

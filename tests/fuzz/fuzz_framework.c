@@ -27,7 +27,7 @@ static void check_prerequisite(const struct framework_prerequisite *asked)
     BUG_IF((asked->kind == PREREQUISITE_EVENT) != (asked->type_count > 0));
     BUG_IF((asked->kind == PREREQUISITE_ATTESTATION) != (asked->statement != NULL));
     BUG_IF(asked->fact != NULL && !inventory_fact_known(asked->fact));
-    BUG_IF(asked->type_count > FRAMEWORK_TYPES_MAX || asked->where_count > FRAMEWORK_CONDITION_MAX);
+    BUG_IF(asked->type_count > FRAMEWORK_TYPES_MAX || asked->where_count > FRAMEWORK_WHERE_MAX);
     BUG_IF(asked->distinct_actors > EVIDENCE_REFERENCES_MAX || asked->max_age_days < 0);
     BUG_IF(asked->kind == PREREQUISITE_EVENT && asked->min < 1);
     for (size_t i = 0; i < asked->where_count; i++) {

@@ -16,7 +16,10 @@ static void try_path(struct op *op, const char *text)
     }
     for (size_t i = 0; i < path.count; i++) {
         const char *decoded = NULL;
-        BUG_IF(path.segments[i].len == 0);
+        BUG_IF(path.segments[i].len == 0 && i + 1 < path.count); /* the last one of "/folder/" is empty */
+        if (path.segments[i].len == 0) {
+            continue;
+        }
         if (FAULTED(percent_decode(op, path.segments[i], false, &decoded))) {
             continue; /* not UTF-8 */
         }

@@ -100,9 +100,16 @@ static void another_tenants_records_are_never_seen(void **state)
     assert_int_equal(evidence.facts.gatherings[0].population.total, 0);
 }
 
-static void what_is_archived_is_not_counted_and_the_sum_says_so(void **state)
+/* Records 1 and 2 are archived, and the second one lies in the window. */
+static void what_is_archived_is_excluded_with_its_reason_and_counted_once(void **state)
 {
     (void)state;
+    static const char *const types[] = { "a" };
+    static const struct framework_prerequisite asked[] = {
+        { .name = "p", .kind = PREREQUISITE_EVENT, .types = types, .type_count = 1, .min = 1 },
+    };
+    static const struct framework_control control = { .id = "C", .prerequisites = asked, .prerequisite_count = 1 };
+    static const struct framework one = { .id = "soc2", .controls = &control, .control_count = 1 };
     static const struct planted planted[] = {
         { 1, FROM - 9, "a", "x", "{}" }, { 2, FROM + 1, "a", "x", "{}" }, { 3, FROM + 2, "b", "x", "{}" },
         { 4, FROM - 1, "a", "x", "{}" }, { 5, NOW - 1, "a", "x", "{}" },
@@ -111,12 +118,35 @@ static void what_is_archived_is_not_counted_and_the_sum_says_so(void **state)
     plant("archived", planted, COUNT_OF(planted));
     assert_ok(as_superuser("INSERT INTO svc.audit_checkpoints VALUES ('archived', 2, 1, 1, 1, 1, 1, sha256('a'),"
                            " sha256('b'), 'f', 1, sha256('c'), 1)"));
-    struct evidence evidence = load(op, NULL);
+    struct evidence evidence = load(op, &one);
+    const struct evidence_population *population = &evidence.facts.gatherings[0].population;
     assert_int_equal(evidence.archived_through, 2);
+    assert_int_equal(evidence.archived_total, 1);
     assert_int_equal(evidence.window_total, 2);
     assert_int_equal(evidence.outside_total, 1);
+    assert_int_equal(count_of_type(&evidence, "a"), 1);
+    assert_int_equal(population->total, 2);
+    assert_int_equal(population->matched, 1);
+    assert_int_equal(population->excluded_archived, 1);
     assert_int_equal(evidence.window_total + evidence.outside_total + evidence.archived_through,
                      evidence.head_sequence);
+}
+
+static void a_trail_that_lacks_a_record_gives_no_evidence(void **state)
+{
+    (void)state;
+    static const struct planted planted[] = {
+        { 1, NOW - 9, "a", "x", "{}" },
+        { 2, FROM - 8, "a", "x", "{}" },
+        { 3, NOW - 7, "a", "x", "{}" },
+    };
+    CLEANUP(op_freep) struct op *op = test_op("lacking", 20000);
+    struct evidence evidence;
+    plant("lacking", planted, COUNT_OF(planted));
+    load(op, NULL);
+    assert_ok(as_superuser("DELETE FROM svc.audit_records WHERE tenant_id = 'lacking' AND sequence = 2"));
+    assert_fault(evidence_load(op, &flow_services, NULL, NOW, &evidence), AUDIT_SOURCE_GAP);
+    assert_non_null(strstr(op->note.detail, "should serve 3 records and has 2"));
 }
 
 static void all_of_it_is_as_of_one_moment(void **state)
@@ -467,7 +497,8 @@ int main(void)
         cmocka_unit_test(the_windows_edges_are_inside_to_the_microsecond),
         cmocka_unit_test(times_need_not_follow_sequences),
         cmocka_unit_test(another_tenants_records_are_never_seen),
-        cmocka_unit_test(what_is_archived_is_not_counted_and_the_sum_says_so),
+        cmocka_unit_test(what_is_archived_is_excluded_with_its_reason_and_counted_once),
+        cmocka_unit_test(a_trail_that_lacks_a_record_gives_no_evidence),
         cmocka_unit_test(all_of_it_is_as_of_one_moment),
         cmocka_unit_test(inventory_is_taken_over_as_it_speaks),
         cmocka_unit_test(what_is_gathered_is_what_looking_at_every_record_gives),

@@ -1,14 +1,16 @@
 /* Observations of AD CS through the whole pipeline: run by with-stores from the top folder. */
 #include "api/inventory/adcs.h"
 
+#include "appliance/base/codec.h"
+
 #define FLOW_FEATURE_LIST &identity_feature, &inventory_adcs_feature
 #include "integration/flow_testlib.h"
 #include "unit/inventory/adcs_sample.h"
 
 #define PATH "/api/v1/adcs/observations"
 
-static char collector_a[TOKEN_TEXT_MAX], auditor_a[TOKEN_TEXT_MAX], operator_a[TOKEN_TEXT_MAX],
-    collector_b[TOKEN_TEXT_MAX], auditor_b[TOKEN_TEXT_MAX];
+static char collector_a[TOKEN_TEXT_MAX], auditor_a[TOKEN_TEXT_MAX], operator_a[TOKEN_TEXT_MAX], other_a[TOKEN_TEXT_MAX],
+    collector_b[TOKEN_TEXT_MAX], auditor_b[TOKEN_TEXT_MAX], collector_c[TOKEN_TEXT_MAX];
 
 struct look {
     const char *domain, *source, *run;
@@ -52,13 +54,18 @@ static struct answer *get(const char *token, const char *target)
     return &answer;
 }
 
-static size_t count_of(const struct answer *answer, const char *text)
+static size_t count_in(const char *whole, const char *text)
 {
     size_t count = 0;
-    for (const char *at = answer->body; (at = strstr(at, text)) != NULL; at++) {
+    for (const char *at = whole; (at = strstr(at, text)) != NULL; at++) {
         count++;
     }
     return count;
+}
+
+static size_t count_of(const struct answer *answer, const char *text)
+{
+    return count_in(answer->body, text);
 }
 
 static void facts_of(const char *tenant_text, utc_us now, struct inventory_statement *ret_observed,
@@ -78,7 +85,7 @@ static void facts_of(const char *tenant_text, utc_us now, struct inventory_state
 /* In static storage, two in turn. */
 static const char *dataset_of(const char *tenant_text, utc_us from, utc_us to)
 {
-    static char texts[2][262144];
+    static char texts[2][(size_t)4 << 20]; /* what a pack takes */
     static unsigned turn;
     CLEANUP(op_freep) struct op *op = test_op(tenant_text, 30000);
     CLEANUP(tx_rollbackp) struct tx *tx = NULL;
@@ -107,8 +114,9 @@ static void without_an_observation_the_facts_are_absent(void **state)
     assert_int_equal(clean.state, INVENTORY_ABSENT);
     assert_string_equal(
         dataset_of("tenant-a", 0, INT64_MAX),
-        "{\"administrators\":[],\"domains\":[],\"domains_without_complete_observation\":[],\"drift\":[],"
-        "\"drift_left_out\":0,\"drift_total\":0,\"rules_version\":1}");
+        "{\"administrators\":[],\"domains\":[],\"domains_left_out\":0,\"domains_total\":0,"
+        "\"domains_without_complete_observation\":[],\"drift\":[],\"drift_left_out\":0,\"drift_total\":0,"
+        "\"findings_left_out\":0,\"rules_version\":1}");
     assert_string_equal(get(auditor_a, PATH)->body, "{\"items\":[]}");
 }
 
@@ -182,6 +190,8 @@ static void a_complete_one_counts_until_it_is_too_old(void **state)
     assert_int_equal(observed.state, INVENTORY_HOLDS);
     assert_int_equal(clean.state, INVENTORY_HOLDS);
     assert_string_equal(observed.object, "adcs-observations:tenant-a");
+    facts_of("tenant-a", clock_utc() - 86400 * US_PER_S, &observed, &clean); /* a clock that was set back */
+    assert_int_equal(observed.state, INVENTORY_FAILS);
     facts_of("tenant-a", clock_utc() + test_config->adcs_max_age / 1000, &observed, &clean);
     assert_int_equal(observed.state, INVENTORY_FAILS);
     assert_int_equal(clean.state, INVENTORY_HOLDS);
@@ -229,6 +239,19 @@ static void an_older_one_of_another_source_is_history(void **state)
     assert_string_equal(get(auditor_a, "/api/v1/adcs/drift")->body, "{\"items\":[]}");
 }
 
+/* In any domain, and not in another tenant: tenant-b's collector is another subject with the same source. */
+static void a_source_belongs_to_the_subject_that_used_it_first(void **state)
+{
+    (void)state;
+    uint64_t before = flow_log_last();
+    struct answer *answer = observe(other_a, &(struct look){ .ago_s = 10 });
+    assert_problem(answer, 409, "adcs_source_bound");
+    assert_string_equal(flow_text(answer, "pointer"), "/source_id");
+    answer = observe(other_a, &(struct look){ .ago_s = 10, .domain = "\"domain\":\"new.example.com\"" });
+    assert_problem(answer, 409, "adcs_source_bound");
+    assert_int_equal(flow_log_last(), before);
+}
+
 static void drift_is_recorded_with_the_observation_that_shows_it(void **state)
 {
     (void)state;
@@ -244,6 +267,7 @@ static void drift_is_recorded_with_the_observation_that_shows_it(void **state)
     assert_non_null(strstr(answer->body, "\"rule\":\"ESC1\",\"severity\":\"critical\""));
     answer = get(auditor_a, "/api/v1/adcs/drift?domain=CORP.example.com");
     assert_int_equal(count_of(answer, "\"event_id\""), 1);
+    assert_non_null(strstr(answer->body, "\"recorded_by\":\"collector\",\"observation_id\""));
     assert_non_null(strstr(answer->body, "\"source_id\":\"collector-2\",\"run_id\":\"run-9\",\"relay_id\":\"relay-1\","
                                          "\"changes\":2"));
     assert_non_null(strstr(answer->body, "\"name\":\"ESC1 critical template:user\""));
@@ -345,6 +369,104 @@ static void the_largest_forest_is_taken_and_drifts(void **state)
     }
 }
 
+/* Templates that anybody may change: a finding each. With a backslash in the name every one is two bytes. */
+static const char *body_with(struct op *op, const struct look *look, int templates, const char *sid, int mark)
+{
+    CLEANUP(buf_free) struct buf more = BUF_INIT((size_t)1 << 20);
+    char name[398];
+    const char *texts = NULL;
+    memset(name, '\\', sizeof(name) - 1);
+    name[sizeof(name) - 1] = '\0';
+    assert_ok(buf_text(&more, "\"templates\":["));
+    for (int i = 0; i < templates; i++) {
+        assert_ok(buf_printf(&more,
+                             "{\"name\":\"%04d%s\",\"oid\":\"1.3.6.%d\",\"schema_version\":2,\"ekus\":[],"
+                             "\"enrollee_supplies_subject\":false,\"manager_approval\":false,"
+                             "\"authorized_signatures\":%d,\"validity_seconds\":%d,\"renewal_seconds\":%d,"
+                             "\"name_flags\":0,\"enrollment_flags\":%d,\"private_key_flags\":%d,\"permissions\":["
+                             "{\"sid\":\"%s\",\"rights\":[\"owner\"]}]},",
+                             i, name + 1, i, mark, mark, mark, mark * 256, mark, sid));
+    }
+    assert_ok(buf_text(&more, "{"));
+    assert_ok(buf_cstr(&more, &texts));
+    return sample_with(op, body_of(op, look), "\"templates\":[{", texts);
+}
+
+static struct fault digest_stands_there(void *arg, struct op *op, const struct adcs_row *row)
+{
+    char text[256], hex[SHA256_LEN * 2 + 1];
+    struct sha256 digest;
+    (void)op;
+    assert_ok(sha256_of(row->data, &digest));
+    hex_text(SPAN_ARRAY(digest.at), hex, sizeof(hex));
+    (void)snprintf(text, sizeof(text), "\"observation_sha256\":\"%s\",\"observed_at\"", hex);
+    assert_non_null(strstr(arg, text));
+    return OK;
+}
+
+/* Domains of more than two megabytes and drift of more than one: both give way, the newest drift last. */
+static void the_dataset_stays_small_and_counts_what_it_leaves_out(void **state)
+{
+    (void)state;
+    CLEANUP(op_freep) struct op *reader = test_op("tenant-c", 30000);
+    CLEANUP(tx_rollbackp) struct tx *tx = NULL;
+    char domain[64], text[64];
+    for (int i = 0; i < 10; i++) {
+        CLEANUP(op_freep) struct op *op = test_op("tenant-c", 30000);
+        (void)snprintf(domain, sizeof(domain), "\"domain\":\"big-%d.example.com\"", i);
+        assert_status(
+            post(collector_c, NULL, body_with(op, &(struct look){ .domain = domain, .ago_s = 9 }, 400, "S-1-1-0", 1)),
+            201);
+    }
+    for (int i = 0; i < 36; i++) {
+        CLEANUP(op_freep) struct op *op = test_op("tenant-c", 30000);
+        (void)snprintf(text, sizeof(text), "drift-%d", i);
+        const struct look look = { .domain = "\"domain\":\"z.example.com\"", .ago_s = 99 - i, .run = text };
+        assert_status(post(collector_c, NULL, body_with(op, &look, 64, DOMAIN_ADMINS, i + 1)), 201);
+    }
+    const char *dataset = dataset_of("tenant-c", 0, INT64_MAX);
+    size_t listed = count_in(dataset, "\"listed\":true"), drift = count_in(dataset, "\"changes_total\":64,");
+    assert_true(strlen(dataset) < (size_t)13 << 18 && strlen(dataset) > (size_t)5 << 19);
+    assert_true(listed > 2 && listed < 11 && drift > 10 && drift < 35);
+    (void)snprintf(text, sizeof(text), "\"domains_left_out\":%zu,\"domains_total\":11,", 11 - listed);
+    assert_non_null(strstr(dataset, text));
+    size_t sick = count_in(dataset, "\"finding_counts\":{\"critical\":0,\"high\":400,\"medium\":0},\"listed\":false,"
+                                    "\"observation_sha256\"");
+    assert_true(sick > 0 && sick >= 10 - listed);
+    assert_int_equal(count_in(dataset, "\"listed\":false,\"observation_sha256\""), 11 - listed);
+    (void)snprintf(text, sizeof(text), "\"findings_left_out\":%zu,", sick * 400);
+    assert_non_null(strstr(dataset, text));
+    (void)snprintf(text, sizeof(text), "\"drift_left_out\":%zu,\"drift_total\":35,", 35 - drift);
+    assert_non_null(strstr(dataset, text));
+    (void)snprintf(text, sizeof(text), "\"run_id\":\"drift-%zu\"", 35 - drift);
+    assert_null(strstr(dataset, text));
+    (void)snprintf(text, sizeof(text), "\"run_id\":\"drift-%zu\"", 36 - drift);
+    assert_non_null(strstr(dataset, text));
+    assert_ok(tx_begin(reader, flow_services.store, STORE_REQUEST, &tx));
+    assert_ok(adcs_latest_each(reader, tx, digest_stands_there, (void *)(uintptr_t)dataset));
+    assert_string_equal(dataset_of("tenant-c", 0, INT64_MAX), dataset);
+}
+
+static void the_domain_after_the_last_is_refused(void **state)
+{
+    (void)state;
+    char domain[64];
+    struct look look = { .domain = domain, .ago_s = 8, .incomplete = true };
+    for (int i = 11; i < ADCS_DOMAINS_MAX; i++) {
+        (void)snprintf(domain, sizeof(domain), "\"domain\":\"more-%d.example.com\"", i);
+        assert_status(observe(collector_c, &look), 201);
+    }
+    uint64_t before = flow_log_last();
+    (void)snprintf(domain, sizeof(domain), "\"domain\":\"late.example.com\"");
+    struct answer *answer = observe(collector_c, &look);
+    assert_problem(answer, 409, "adcs_domain_limit");
+    assert_string_equal(flow_text(answer, "pointer"), "/domain");
+    assert_int_equal(flow_log_last(), before);
+    (void)snprintf(domain, sizeof(domain), "\"domain\":\"more-11.example.com\"");
+    look.ago_s = 1;
+    assert_status(observe(collector_c, &look), 201);
+}
+
 static void the_dataset_holds_to_the_window_and_is_the_same_after_a_rebuild(void **state)
 {
     (void)state;
@@ -355,6 +477,7 @@ static void the_dataset_holds_to_the_window_and_is_the_same_after_a_rebuild(void
     assert_non_null(strstr(before, "\"drift_left_out\":0,\"drift_total\":1"));
     assert_non_null(strstr(before, "\"domains\":[{\"chain\":\""));
     assert_non_null(strstr(before, "\"type\":\"inventory.adcs.drifted\""));
+    assert_int_equal(count_in(before, "\"recorded_by\":\"collector\""), 3);
     assert_true(strstr(before, "\"domain\":\"a.example.com\"") < strstr(before, "\"domain\":\"corp.example.com\""));
     assert_non_null(strstr(dataset_of("tenant-a", to, to), "\"drift\":[],\"drift_left_out\":0,\"drift_total\":0"));
     flow_pause();
@@ -373,7 +496,9 @@ static int set_up(void **state)
     flow_token("tenant-a", "collector", "adcs-collector", collector_a);
     flow_token("tenant-a", "audit", "auditor", auditor_a);
     flow_token("tenant-a", "op", "operator", operator_a);
-    flow_token("tenant-b", "collector", "adcs-collector", collector_b);
+    flow_token("tenant-a", "other", "adcs-collector", other_a);
+    flow_token("tenant-b", "watch", "adcs-collector", collector_b);
+    flow_token("tenant-c", "collector", "adcs-collector", collector_c);
     flow_token("tenant-b", "audit", "auditor", auditor_b);
     return 0;
 }
@@ -395,11 +520,14 @@ int main(void)
         cmocka_unit_test(a_complete_one_counts_until_it_is_too_old),
         cmocka_unit_test(a_source_never_goes_back_and_a_replay_changes_nothing),
         cmocka_unit_test(an_older_one_of_another_source_is_history),
+        cmocka_unit_test(a_source_belongs_to_the_subject_that_used_it_first),
         cmocka_unit_test(drift_is_recorded_with_the_observation_that_shows_it),
         cmocka_unit_test(every_domain_has_to_be_there),
         cmocka_unit_test(pages_follow_one_another),
         cmocka_unit_test(another_tenant_has_its_own),
         cmocka_unit_test(the_largest_forest_is_taken_and_drifts),
+        cmocka_unit_test(the_dataset_stays_small_and_counts_what_it_leaves_out),
+        cmocka_unit_test(the_domain_after_the_last_is_refused),
         cmocka_unit_test(the_dataset_holds_to_the_window_and_is_the_same_after_a_rebuild),
     };
     return cmocka_run_group_tests_name("inventory_adcs", tests, set_up, tear_down);

@@ -69,14 +69,14 @@ static void load(const char *tenant_text, struct graph *graph)
 {
     CLEANUP(op_freep) struct op *op = test_op(tenant_text, 30000);
     CLEANUP(tx_rollbackp) struct tx *tx = snapshot(op);
-    assert_ok(graph_load(op, &flow_services, tx, NULL, READINESS_BYTES_MAX, graph));
+    assert_ok(graph_load(op, &flow_services, tx, clock_utc(), NULL, READINESS_BYTES_MAX, graph));
 }
 
 static void bill(const char *tenant_text, struct buf *out)
 {
     CLEANUP(op_freep) struct op *op = test_op(tenant_text, 30000);
     CLEANUP(tx_rollbackp) struct tx *tx = snapshot(op);
-    assert_ok(cbom_print(op, &flow_services, tx, out));
+    assert_ok(cbom_print(op, &flow_services, tx, clock_utc(), out));
 }
 
 static bool holds(struct buf *bytes, const char *part)
@@ -371,8 +371,8 @@ static void counts_add_up_and_facts_follow_from_them(void **state)
     CLEANUP(graph_clear) struct graph graph = { 0 };
     struct inventory_statement facts[INVENTORY_FACT_COUNT] = { 0 };
     assert_ok(inventory_crypto_facts(op, &flow_services, tx, clock_utc(), facts));
-    assert_ok(graph_load(op, &flow_services, tx, NULL, READINESS_BYTES_MAX, &graph));
-    assert_ok(crypto_count_left_out(tx, &graph.counts));
+    assert_ok(graph_load(op, &flow_services, tx, clock_utc(), NULL, READINESS_BYTES_MAX, &graph));
+    assert_ok(crypto_count_left_out(tx, clock_utc(), &graph.counts));
     const struct crypto_counts counts = graph.counts;
     assert_int_equal(counts.total, graph.total);
     assert_int_equal(counts.total, counts.kinds[CRYPTO_KEY] + counts.kinds[CRYPTO_CERTIFICATE]);
@@ -382,7 +382,8 @@ static void counts_add_up_and_facts_follow_from_them(void **state)
                                        counts.quantum[QUANTUM_SYMMETRIC] + counts.quantum[QUANTUM_UNKNOWN]);
     assert_int_equal(counts.retired, 1);
     assert_int_equal(facts[INVENTORY_FACT_CBOM_CURRENT].state, INVENTORY_HOLDS);
-    assert_int_equal(facts[INVENTORY_FACT_CBOM_CURRENT].total, counts.total);
+    assert_int_equal(facts[INVENTORY_FACT_CBOM_CURRENT].total, 3); /* two keys and a certificate of users */
+    assert_true(counts.total > 3);                                 /* and the system's */
     assert_int_equal(facts[INVENTORY_FACT_CBOM_APPROVED].state, INVENTORY_HOLDS);
     assert_int_equal(facts[INVENTORY_FACT_CBOM_POST_QUANTUM].state, INVENTORY_FAILS);
     assert_int_equal(facts[INVENTORY_FACT_CBOM_QUANTUM_SAFE].state, INVENTORY_FAILS);
@@ -395,6 +396,60 @@ static void counts_add_up_and_facts_follow_from_them(void **state)
     assert_ok(inventory_crypto_facts(other, &flow_services, none, clock_utc(), facts));
     assert_int_equal(facts[INVENTORY_FACT_CBOM_CURRENT].state, INVENTORY_ABSENT);
     assert_int_equal(facts[INVENTORY_FACT_CBOM_QUANTUM_SAFE].state, INVENTORY_ABSENT);
+}
+
+/* The key that a first pack makes, and nothing else. */
+static void what_the_product_makes_for_itself_is_no_inventory(void **state)
+{
+    (void)state;
+    CLEANUP(op_freep) struct op *op = test_op("tenant-own", 30000);
+    struct inventory_statement facts[INVENTORY_FACT_COUNT] = { 0 };
+    assert_ok(as_superuser(
+        "INSERT INTO svc.managed_keys (tenant_id, key_id, purpose, algorithm, name, state, version, system, spki, chain,"
+        " created_us, created_by) VALUES ('tenant-own', '01900000-0000-7000-8000-000000000001', 'evidence', 'ec-p256',"
+        " 'k', 'active', 1, true, '', '', 1, 'x')"));
+    CLEANUP(tx_rollbackp) struct tx *tx = snapshot(op);
+    assert_ok(inventory_crypto_facts(op, &flow_services, tx, clock_utc(), facts));
+    static const enum inventory_fact absent[] = { INVENTORY_FACT_CBOM_CURRENT, INVENTORY_FACT_CBOM_APPROVED,
+                                                  INVENTORY_FACT_CBOM_POST_QUANTUM, INVENTORY_FACT_CBOM_QUANTUM_SAFE,
+                                                  INVENTORY_FACT_READINESS_CURRENT };
+    for (size_t i = 0; i < COUNT_OF(absent); i++) {
+        assert_int_equal(facts[absent[i]].state, INVENTORY_ABSENT);
+        assert_int_equal(facts[absent[i]].matched, 0);
+    }
+    tx_rollback(TAKE(tx));
+    assert_ok(as_superuser("DELETE FROM svc.managed_keys WHERE tenant_id = 'tenant-own'"));
+}
+
+static void a_key_past_its_end_is_counted_and_not_listed(void **state)
+{
+    (void)state;
+    CLEANUP(graph_clear) struct graph before = { 0 }, after = { 0 };
+    CLEANUP(buf_free) struct buf out = BUF_INIT(1 << 20);
+    CLEANUP(op_freep) struct op *op = test_op("tenant-a", 30000);
+    struct inventory_statement was[INVENTORY_FACT_COUNT] = { 0 }, is[INVENTORY_FACT_COUNT] = { 0 };
+    char script[160], undo[160], action[160];
+    load("tenant-a", &before);
+    CLEANUP(tx_rollbackp) struct tx *first = snapshot(op);
+    assert_ok(inventory_crypto_facts(op, &flow_services, first, clock_utc(), was));
+    tx_rollback(TAKE(first));
+    (void)snprintf(script, sizeof(script), "UPDATE svc.managed_keys SET not_after_us = 1000 WHERE key_id = '%s'",
+                   key_rsa);
+    (void)snprintf(undo, sizeof(undo), "UPDATE svc.managed_keys SET not_after_us = NULL WHERE key_id = '%s'", key_rsa);
+    (void)snprintf(action, sizeof(action), "{\"object\":\"key:%s\",\"action\":\"retire\",\"state\":\"done\"}", key_rsa);
+    assert_ok(as_superuser(script));
+    load("tenant-a", &after);
+    bill("tenant-a", &out);
+    CLEANUP(tx_rollbackp) struct tx *second = snapshot(op);
+    assert_ok(inventory_crypto_facts(op, &flow_services, second, clock_utc(), is));
+    tx_rollback(TAKE(second));
+    assert_problem(call(operator_a, "POST", ACTIONS, action), 400, "json_field");
+    assert_ok(as_superuser(undo));
+    assert_int_equal(after.total, before.total - 1);
+    assert_false(holds(&after.rows, key_rsa));
+    assert_true(holds(&out, "{\"name\":\"svc:excluded:expired\",\"value\":\"1\"}"));
+    assert_int_equal(is[INVENTORY_FACT_CBOM_CURRENT].total, was[INVENTORY_FACT_CBOM_CURRENT].total - 1);
+    assert_int_equal(is[INVENTORY_FACT_CBOM_APPROVED].total, was[INVENTORY_FACT_CBOM_APPROVED].total - 1);
 }
 
 /* ---- rebuild ---- */
@@ -502,6 +557,8 @@ int main(void)
         cmocka_unit_test(many_keys_and_actions_meet_over_all_pages),
         cmocka_unit_test(the_bill_of_materials_is_the_same_bytes_for_the_same_facts),
         cmocka_unit_test(counts_add_up_and_facts_follow_from_them),
+        cmocka_unit_test(what_the_product_makes_for_itself_is_no_inventory),
+        cmocka_unit_test(a_key_past_its_end_is_counted_and_not_listed),
         cmocka_unit_test(a_rebuild_gives_the_same_rows_bytes_and_digest),
     };
     return cmocka_run_group_tests_name("inventory_crypto", tests, start, end);

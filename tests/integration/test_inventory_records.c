@@ -7,6 +7,7 @@
 #define FLOW_FEATURE_LIST &identity_feature, &keys_feature, &inventory_feature
 #include "integration/flow_testlib.h"
 
+#include "api/policy/policy.h"
 #include "appliance/base/codec.h"
 #include "appliance/base/file.h"
 
@@ -158,6 +159,8 @@ static void facts_of(struct op *op, struct inventory_statement *statements)
         }                                                                                                              \
     } while (0)
 
+#define assert_why(statements, fact, part) assert_non_null(strstr((statements)[INVENTORY_FACT_##fact].why, part))
+
 /* ---- certificates ---- */
 
 static void what_is_not_one_certificate_in_der_is_not_recorded(void **state)
@@ -285,6 +288,7 @@ static void the_custody_summary_counts_every_certificate_and_names_every_gap(voi
     static const char *const parts[] = {
         "\"by_exportability\":{\"exportable\":1,\"exportable_wrapped\":0,\"non_exportable\":3,\"unrecorded\":1}",
         BY_ORIGIN,
+        "\"by_source\":{\"observed\":2,\"stated\":2,\"unrecorded\":1}",
         "\"matched\":5,",
         "\"recorded\":4,",
         "\"total\":5,\"unrecorded\":1,\"unrecorded_certificates\":[{\"certificate_id\":\"",
@@ -325,12 +329,12 @@ static void owners_are_recorded_and_told_complete_from_partial(void **state)
                    "not_found");
     assert_problem(say(operator_b, "PUT", path, "{\"owner_id\":\"x\"}"), 404, "not_found");
     facts_of(op, statements);
-    assert_fact(statements, CREDENTIALS_CURRENT, INVENTORY_HOLDS, USERS_OF_A + 1,
-                USERS_OF_A + 1); /* one of the system */
+    assert_fact(statements, CREDENTIALS_CURRENT, INVENTORY_HOLDS, USERS_OF_A - 4, USERS_OF_A - 4); /* no tokens */
     assert_fact(statements, CREDENTIALS_NOT_ORPHANED, INVENTORY_FAILS, USERS_OF_A, 0);
     assert_fact(statements, CREDENTIALS_NOT_STATIC, INVENTORY_FAILS, USERS_OF_A, USERS_OF_A - 1); /* the key */
     assert_fact(statements, CREDENTIALS_NOT_STALE, INVENTORY_HOLDS, 6, 6);
     assert_fact(statements, CREDENTIALS_LEAST_PRIVILEGE, INVENTORY_HOLDS, 4, 4);
+    assert_why(statements, CREDENTIALS_NOT_STATIC, managed_key);
 
     struct answer *answer =
         say(operator_a, "PUT", path, "{\"owner_id\":\"release-team\",\"contact\":\"release@example.com\"}");
@@ -353,6 +357,81 @@ static void owners_are_recorded_and_told_complete_from_partial(void **state)
     assert_fact(later, CREDENTIALS_OWNED, INVENTORY_FAILS, 1,
                 0); /* the key alone still lives; its attestation is old */
     assert_fact(later, CREDENTIALS_NOT_STALE, INVENTORY_FAILS, 1, 0);
+    assert_ok(inventory_credential_facts(op, &flow_services, tx, clock_utc() - 3600 * US_PER_S, later));
+    assert_fact(later, CREDENTIALS_OWNED, INVENTORY_FAILS, USERS_OF_A,
+                0); /* a clock that was set back: attested later */
+}
+
+static void the_signing_policy_is_a_fact_of_now(void **state)
+{
+    (void)state;
+    CLEANUP(op_freep) struct op *op = test_op("inv-a", 30000);
+    CLEANUP(tx_rollbackp) struct tx *tx = NULL;
+    CLEANUP(policy_freep) struct policy *policy = NULL;
+    struct inventory_statement statements[INVENTORY_FACT_COUNT] = { 0 };
+    struct services services = flow_services;
+    assert_ok(tx_begin(op, flow_services.store, STORE_REQUEST, &tx));
+    services.policy = NULL;
+    assert_ok(inventory_facts(op, &services, tx, clock_utc(), statements));
+    assert_fact(statements, POLICY_ACTIVE, INVENTORY_FAILS, 1, 0);
+    assert_ok(policy_load(test_config, NULL, &policy));
+    services.policy = policy;
+    assert_ok(inventory_facts(op, &services, tx, clock_utc(), statements));
+    int64_t rules = (int64_t)policy_rules_concerning(policy, "inv-a");
+    assert_true(rules > 0);
+    assert_fact(statements, POLICY_ACTIVE, INVENTORY_HOLDS, rules, rules);
+    char digest[65];
+    policy_digest(policy, test_config, digest);
+    assert_why(statements, POLICY_ACTIVE, digest);
+}
+
+/* Nobody has a key or certificate there; one who has a token is not an inventory. */
+static void tokens_alone_are_no_inventory(void **state)
+{
+    (void)state;
+    CLEANUP(op_freep) struct op *op = test_op("inv-b", 30000);
+    struct inventory_statement statements[INVENTORY_FACT_COUNT] = { 0 };
+    facts_of(op, statements);
+    assert_fact(statements, CREDENTIALS_CURRENT, INVENTORY_ABSENT, 0, 0);
+    assert_fact(statements, CREDENTIALS_OWNED, INVENTORY_FAILS, 1, 0);
+}
+
+/* Each of two tokens is harmless: the subject of both is not. */
+static void duties_are_kept_apart_by_subject_and_not_by_token(void **state)
+{
+    (void)state;
+    CLEANUP(op_freep) struct op *op = test_op("inv-c", 30000);
+    struct inventory_statement statements[INVENTORY_FACT_COUNT] = { 0 };
+    char token[TOKEN_TEXT_MAX];
+    flow_token("inv-c", "both", "operator", token);
+    flow_token("inv-c", "other", "approver", token);
+    facts_of(op, statements);
+    assert_fact(statements, CREDENTIALS_LEAST_PRIVILEGE, INVENTORY_HOLDS, 2, 2);
+    flow_token("inv-c", "both", "approver", token);
+    facts_of(op, statements);
+    assert_fact(statements, CREDENTIALS_LEAST_PRIVILEGE, INVENTORY_FAILS, 2, 1);
+    assert_why(statements, CREDENTIALS_LEAST_PRIVILEGE, "token:");
+}
+
+/* What an erasure leaves in the place of a person. */
+static void whoever_was_erased_owns_and_holds_nothing(void **state)
+{
+    (void)state;
+    CLEANUP(op_freep) struct op *op = test_op("inv-a", 30000);
+    struct inventory_statement statements[INVENTORY_FACT_COUNT] = { 0 };
+    assert_ok(as_superuser("UPDATE svc.credential_owners SET contact = 'erased-01900000-0000@example.com'"));
+    facts_of(op, statements);
+    assert_fact(statements, CREDENTIALS_OWNED, INVENTORY_FAILS, USERS_OF_A, 0);
+    assert_fact(statements, CREDENTIALS_NOT_ORPHANED, INVENTORY_FAILS, USERS_OF_A, 2);
+    assert_ok(as_superuser("UPDATE svc.credential_owners SET owner_id = 'erased-01900000-0000';"
+                           "UPDATE svc.certificates SET holder = 'erased-01900000-0000' WHERE holder = 'pki team'"));
+    facts_of(op, statements);
+    assert_fact(statements, CREDENTIALS_NOT_ORPHANED, INVENTORY_FAILS, USERS_OF_A, 0);
+    assert_fact(statements, CUSTODY_RECORDED, INVENTORY_FAILS, 5, 3);
+    assert_says(get(auditor_a, "/api/v1/credentials?kind=key&live=true"), "\"owner\":null");
+    assert_ok(
+        as_superuser("UPDATE svc.credential_owners SET owner_id = 'release-team', contact = 'release@example.com';"
+                     "UPDATE svc.certificates SET holder = 'pki team' WHERE holder LIKE 'erased-%'"));
 }
 
 /* ---- access reviews ---- */
@@ -399,6 +478,10 @@ static void a_review_closes_when_all_is_decided_and_dead_and_by_somebody_else(vo
             "{\"decisions\":[{\"kind\":\"token\",\"credential_id\":\"%s\",\"decision\":\"keep\",\"reason\":\"x\"}]}",
             ids[0]);
     assert_problem(answer, 400, "json_field"); /* it is a certificate */
+    answer = say(operator_a, "POST", path_of("/api/v1/access-reviews/{}/decisions", review),
+                 "{\"decisions\":[{\"kind\":\"%s\",\"credential_id\":\"%s\",\"decision\":\"keep\",\"reason\":\"x\"}]}",
+                 kinds[0], ids[0]);
+    assert_problem(answer, 403, "access_review_person"); /* the opener */
     const char *leaver = NULL;
     answer = get(admin_a, "/api/v1/tokens?subject=leaver");
     assert_status(answer, 200);
@@ -522,6 +605,10 @@ int main(void)
         cmocka_unit_test(certificates_of_managed_keys_come_in_by_themselves),
         cmocka_unit_test(the_custody_summary_counts_every_certificate_and_names_every_gap),
         cmocka_unit_test(owners_are_recorded_and_told_complete_from_partial),
+        cmocka_unit_test(the_signing_policy_is_a_fact_of_now),
+        cmocka_unit_test(tokens_alone_are_no_inventory),
+        cmocka_unit_test(duties_are_kept_apart_by_subject_and_not_by_token),
+        cmocka_unit_test(whoever_was_erased_owns_and_holds_nothing),
         cmocka_unit_test(a_review_closes_when_all_is_decided_and_dead_and_by_somebody_else),
         cmocka_unit_test(the_migration_fills_in_what_the_projection_would),
         cmocka_unit_test(a_rebuild_gives_the_same_rows),

@@ -72,7 +72,7 @@ static void a_start_waits_until_the_last_issued_time_has_passed(void **state)
     assert_string_equal(now_is(&now), "behind");
     until_it_is("trusted");
     assert_string_equal(now_is(&now), "trusted");
-    assert_true(now > last);
+    assert_true(now >= last); /* two that race may get the same */
 }
 
 static void the_newest_message_of_stamps_counts_and_nothing_of_other_tenants(void **state)

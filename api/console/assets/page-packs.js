@@ -78,12 +78,21 @@ function gaps(items) {
     ])));
 }
 
+/* How much is open that no control says anything about. */
+function leftOver(items) {
+  const open = (owner) => items.filter((gap) => gap.owner === owner && gap.state !== 'met').length;
+  const [operator, auditor] = [open('operator'), open('auditor')];
+  return operator + auditor === 0 ? 'Nothing is open of what is left to the operator and the auditor.'
+    : `Left open beside the controls: ${operator} to the operator, ${auditor} to the auditor.`;
+}
+
 function trail(manifest) {
   const { population: counted, audit } = manifest;
   return section('Population', facts([
     ['Asked', counted.query],
-    ['Records in the window', counted.total > 0 ? `${counted.total}: ${counted.first_sequence} to ${counted.last_sequence}` : '0'],
+    ['Served records in the window', counted.total > 0 ? `${counted.total}: ${counted.first_sequence} to ${counted.last_sequence}` : '0'],
     ['Records outside of it', String(counted.outside_window)],
+    ['Archived records', `${audit.archived_through}, of which ${counted.archived_in_window} lie in the window`],
     ['Head of the trail', [`record ${audit.head_sequence}, chain `, mono(audit.chain_head)]],
   ]), counted.by_type.length > 0 ? more(`Records by type (${counted.by_type.length})`, table('Records in the window by type', ['Type', 'Count'],
     counted.by_type.map(({ type, count }) => [mono(type), String(count)]))) : null);
@@ -99,10 +108,13 @@ function shown(pack, file, name, digest) {
   const { manifest, manifest_sha256: claimed, key_id: key, timestamp } = pack.signed_export;
   const evidenced = manifest.verdicts.filter((it) => it.verdict === 'evidenced').length;
   const open = manifest.verdicts.length - evidenced;
+  const left = leftOver(manifest.attestation_gaps);
   return [
     section('Result',
-      notice(open === 0 ? 'good' : 'warn', `${evidenced} of ${manifest.verdicts.length} controls are evidenced`,
-        el('p', {}, open === 0 ? 'Every prerequisite was found in the window.' : `${open} ${open === 1 ? 'has' : 'have'} prerequisites missing: open a control to see what to do.`)),
+      notice(open === 0 ? 'plain' : 'warn', `${evidenced} of ${manifest.verdicts.length} controls are evidenced`,
+        el('p', {}, open === 0 ? 'Every prerequisite of theirs is met by records in the window or by the inventory at its end.'
+          : `${open} ${open === 1 ? 'has' : 'have'} prerequisites missing: open a control to see what to do.`),
+        el('p', {}, left)),
       facts([
         ['Catalogue', `${manifest.framework.catalogue}, ${manifest.framework.version}`],
         ['Tenant', manifest.tenant_id],

@@ -33,13 +33,14 @@ static struct fault asked(unsigned askers, enum wire_op op, enum key_purpose pur
     return purpose_check(NULL, askers, &request);
 }
 
-static bool op_fits(enum wire_op op, enum key_algorithm algorithm, bool seals)
+static bool op_fits(enum wire_op op, enum key_purpose purpose, enum key_algorithm algorithm, bool seals)
 {
     switch (op) {
     case WIRE_SIGN:
     case WIRE_VERIFY:
-    case WIRE_SIGN_MANY:
         return !seals;
+    case WIRE_SIGN_MANY:
+        return purpose == KEY_PURPOSE_TSA;
     case WIRE_SEAL:
     case WIRE_UNSEAL:
         return seals;
@@ -67,8 +68,9 @@ static void every_purpose_operation_algorithm_and_asker_is_decided_as_the_contra
                 for (unsigned askers = 0; askers <= (ASKER_API | ASKER_SUP); askers++) {
                     bool fenced = op == WIRE_GENERATE_KEY && a == KEY_ALGORITHM_ML_DSA_65 &&
                                   contract[p].purpose != KEY_PURPOSE_CODESIGN;
-                    bool fits = op_fits((enum wire_op)op, (enum key_algorithm)a, contract[p].seals) &&
-                                (askers & contract[p].who) != 0 && !fenced;
+                    bool fits =
+                        op_fits((enum wire_op)op, contract[p].purpose, (enum key_algorithm)a, contract[p].seals) &&
+                        (askers & contract[p].who) != 0 && !fenced;
                     struct fault fault = asked(askers, (enum wire_op)op, contract[p].purpose, (enum key_algorithm)a);
                     assert_int_equal(fault.code, fits ? FAULT_NONE : FAULT_SIGNER_REFUSED);
                     allowed += fits;

@@ -20,8 +20,8 @@
 #define UNRECORDED_ROW \
     "{\"certificate_id\":\"c-1\",\"fingerprint\":\"ab\",\"missing_fields\":[\"holder\"],\"subject\":\"CN=<b>x</b>\"}"
 #define TALLY "{\"a\":1,\"unrecorded\":1}"
-#define CUSTODY                                                                           \
-    "{\"by_exportability\":" TALLY ",\"by_origin\":" TALLY ",\"by_storage_class\":" TALLY \
+#define CUSTODY                                                                                                   \
+    "{\"by_exportability\":" TALLY ",\"by_origin\":" TALLY ",\"by_source\":" TALLY ",\"by_storage_class\":" TALLY \
     ",\"recorded\":1,\"total\":2,\"unrecorded\":1,\"unrecorded_certificates\":[" UNRECORDED_ROW "]}"
 #define READY_ROWS  "{\"name\":\"a\",\"object\":\"key:1\"},{\"name\":\"b\",\"object\":\"key:2\"}"
 #define READY_LINES "{\"name\":\"a\",\"object\":\"key:1\"}\n{\"name\":\"b\",\"object\":\"key:2\"}\n"
@@ -37,7 +37,7 @@ static const char sample_yaml[] =
     "    prerequisites:\n"
     "      - { name: signing, title: Signatures, kind: event, types: [codesign.signed], min: 2, recovery: sign }\n"
     "      - { name: custody, title: Custody, kind: fact, fact: custody.recorded, recovery: record it }\n"
-    "      - { name: policy, title: Policy, kind: attestation, statement: access-policy, max_age_days: 365, recovery: attest }\n"
+    "      - { name: policy, title: Policy, kind: attestation, statement: access-policy, recovery: attest }\n"
     "  - id: CC7(1)\n"
     "    title: Monitoring\n"
     "    prerequisites:\n"
@@ -86,7 +86,8 @@ static inline void sample_evidence(struct world *world, struct evidence *evidenc
                                    .window_first = 11,
                                    .window_last = 5000,
                                    .window_total = 43,
-                                   .outside_total = 20,
+                                   .outside_total = 4947,
+                                   .archived_total = 4,
                                    .types = types,
                                    .type_count = COUNT_OF(types),
                                    .custody = span_text(CUSTODY),

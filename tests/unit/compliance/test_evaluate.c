@@ -167,8 +167,8 @@ static void each_framework_names_exactly_what_is_missing(void **state)
         "  - id: C2\n    title: t\n    prerequisites:\n"                                                               \
         "      - { name: again, title: t, recovery: r, kind: fact, fact: log.trusted, max_age_days: 1 }\n"             \
         "      - { name: said, title: t, recovery: r, kind: attestation, statement: said }\n"                          \
-        "      - { name: said-long-ago, title: t, recovery: r, kind: attestation, statement: old,\n"                   \
-        "          max_age_days: 400 }\n" TAIL
+        "      - { name: said-lately, title: t, recovery: r, kind: attestation, statement: lately,\n"                  \
+        "          max_age_days: 30 }\n" TAIL
 
 static void every_way_to_ask_names_exactly_what_is_missing(void **state)
 {
@@ -318,7 +318,7 @@ static void windows_are_as_long_as_ages_allow(void **state)
     assert_int_equal(first[0].window.from, WORLD_NOW - 30 * DAY_US);
     assert_int_equal(first[1].window.from, WORLD_NOW - DAY_US);
     assert_int_equal(second[1].window.from, WORLD_NOW - EVIDENCE_WINDOW_DAYS * DAY_US);
-    assert_int_equal(second[2].window.from, WORLD_NOW - 400 * DAY_US);
+    assert_int_equal(second[2].window.from, WORLD_NOW - 30 * DAY_US);
     assert_int_equal(second[2].window.to, WORLD_NOW);
     assert_string_equal(second[2].references[0].evidence_sha256, WORLD_DIGEST);
     assert_string_equal(first[1].references[0].object, "some-summary:default");
@@ -337,7 +337,7 @@ static void a_gap_is_filled_by_exact_evidence_of_its_statement_alone(void **stat
     } rows[] = {
         { SPOILT_REMOVED, STATE_MISSING },     { SPOILT_EXPIRED, STATE_STALE },     { SPOILT_FOREIGN, STATE_FOREIGN },
         { SPOILT_MALFORMED, STATE_MALFORMED }, { SPOILT_UNNAMED, STATE_MALFORMED }, { SPOILT_FUTURE, STATE_MALFORMED },
-        { SPOILT_STALE, STATE_MET }, /* older than the window, and not at its end: it holds */
+        { SPOILT_STALE, STATE_MET }, /* older than the window, and it says itself that it has not ended */
         { SPOILT_NOTHING, STATE_MET },
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
@@ -355,6 +355,76 @@ static void a_gap_is_filled_by_exact_evidence_of_its_statement_alone(void **stat
         assert_int_equal(verdict.evidenced, framework->control_count);
         world_clear(&world);
     }
+}
+
+static void an_attestation_without_an_end_holds_for_the_window_that_it_was_made_in(void **state)
+{
+    (void)state;
+    const struct framework *framework = parsed(files_op, EVERYTHING);
+    for (utc_us late = 0; late < 2; late++) {
+        struct framework_verdict verdict;
+        struct world world;
+        world_make(&world, framework, NULL, SPOILT_NOTHING, 0);
+        assert_string_equal(world.attestations[0].statement, "said");
+        world.attestations[world.all.attestation_count++] = attestation_of("a-statement", 0, SPOILT_NOTHING);
+        for (size_t i = 0; i < world.all.attestation_count; i++) {
+            world.attestations[i].made = world_window.from - late;
+            world.attestations[i].expires = 0;
+        }
+        assert_fault(framework_evaluate(world.op, framework, &world.all, &verdict), NONE);
+        enum prerequisite_state due = late > 0 ? STATE_STALE : STATE_MET;
+        assert_int_equal(verdict.controls[1].prerequisites[1].state, due);
+        assert_int_equal(verdict.gaps[0].state, due);
+        assert_int_equal(verdict.gaps[0].attested != NULL, late == 0);
+        world_clear(&world);
+    }
+}
+
+static void who_the_service_itself_is_does_not_count(void **state)
+{
+    (void)state;
+    const struct framework *framework =
+        parsed(files_op, HEAD "  - id: C1\n    title: t\n    prerequisites:\n      - { name: a, title: t, recovery: r,"
+                              " kind: event, types: [key.generated, key.retired, tsa.clock.lost], where: [\n"
+                              "          { path: actor.subject, is_not: [\"system:*\", \"a*c\"] },\n"
+                              "          { of: \"key.*\", path: data.system, is: [\"false\"] } ] }\n" TAIL);
+    static const struct {
+        const char *type, *actor, *data;
+        bool counts;
+    } rows[] = {
+        { "key.generated", "ann", "{\"system\":false}", true },
+        { "key.generated", "ann", "{\"system\":true}", false },
+        { "key.retired", "ann", "{}", false },
+        { "key.retired", "systems", "{\"system\":false}", true },
+        { "key.retired", "system:cli", "{\"system\":false}", false },
+        { "tsa.clock.lost", "ann", "{}", true },
+        { "tsa.clock.lost", "system:", "{}", false },
+        { "tsa.clock.lost", "abc", "{}", true },
+        { "tsa.clock.lost", "a*c", "{}", false },
+    };
+    struct gathering gathering;
+    struct world world;
+    world_make(&world, framework, NULL, SPOILT_NOTHING, 0);
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        const char *record = NULL;
+        assert_fault(arena_printf(world.op->arena, &record,
+                                  "{\"actor\":{\"subject\":\"%s\"},\"data\":%s,\"tenant_id\":\"%s\",\"type\":\"%s\"}",
+                                  rows[i].actor, rows[i].data, world_tenant.text, rows[i].type),
+                     NONE);
+        const struct evidence_event event = { .tenant = world_tenant,
+                                              .event_id = "id",
+                                              .type = rows[i].type,
+                                              .actor = rows[i].actor,
+                                              .sequence = 1,
+                                              .time = WORLD_NOW,
+                                              .record = span_text(record) };
+        gathering_init(&gathering, &framework->controls[0].prerequisites[0], world_tenant, world_window);
+        take(&world, &gathering, &event);
+        if (gathering.population.matched != rows[i].counts) {
+            fail_msg("row %zu: %s by %s", i, rows[i].type, rows[i].actor);
+        }
+    }
+    world_clear(&world);
 }
 
 static void of_two_attestations_the_tenants_own_and_newest_counts(void **state)
@@ -404,6 +474,8 @@ int main(void)
         cmocka_unit_test(what_was_gathered_for_another_tenant_is_foreign),
         cmocka_unit_test(windows_are_as_long_as_ages_allow),
         cmocka_unit_test(a_gap_is_filled_by_exact_evidence_of_its_statement_alone),
+        cmocka_unit_test(an_attestation_without_an_end_holds_for_the_window_that_it_was_made_in),
+        cmocka_unit_test(who_the_service_itself_is_does_not_count),
         cmocka_unit_test(of_two_attestations_the_tenants_own_and_newest_counts),
         cmocka_unit_test(the_same_facts_give_the_same_verdicts),
     };

@@ -103,6 +103,9 @@ static void a_file_that_is_not_as_it_must_be_is_refused_with_its_line(void **sta
           "soc2.yaml:7: max_age_days: must be a number of 1 to 90" },
         { CONTROLS "      - { name: a, title: t, recovery: r, kind: attestation, statement: s.t }\n" GAPS,
           "soc2.yaml:7: statement: 's.t' must be of a-z" },
+        { CONTROLS
+          "      - { name: a, title: t, recovery: r, kind: attestation, statement: s, max_age_days: 91 }\n" GAPS,
+          "soc2.yaml:7: max_age_days: must be a number of 1 to 90" },
         { CONTROLS "      - { name: a, title: t, recovery: r, kind: attestation, types: [key.retired] }\n" GAPS,
           "soc2.yaml:7: 'types' is no key of a prerequisite of this kind" },
         { EVENT("types: key.retired"), "soc2.yaml:7: types: must be a list of 1 to 16" },
@@ -127,6 +130,8 @@ static void a_file_that_is_not_as_it_must_be_is_refused_with_its_line(void **sta
         { WHERE("{ path: data.a, differs_from: data.a }"), "soc2.yaml:7: differs_from: nothing differs from itself" },
         { WHERE("{ of: key.activated, path: data.a, is: [b] }"),
           "soc2.yaml:7: of: 'key.activated' is none of the prerequisite's types" },
+        { WHERE("{ of: \"ke.*\", path: data.a, is: [b] }"), "soc2.yaml:7: of: 'ke.*' is none of the prerequisite's" },
+        { WHERE("{ of: \".*\", path: data.a, is: [b] }"), "soc2.yaml:7: of: '.*' is none of the prerequisite's" },
         { CONTROLS FACT "gaps:\n  - { id: g, title: t, owner: me }\n",
           "soc2.yaml:9: owner: must be operator or auditor" },
         { CONTROLS FACT "gaps:\n  - { id: g, title: t, owner: auditor, statement: s }\n",
@@ -142,6 +147,16 @@ static void a_file_that_is_not_as_it_must_be_is_refused_with_its_line(void **sta
     assert_string_equal(framework->controls[0].prerequisites[0].fact, "log.trusted");
     assert_fault(framework_parse(op, "soc2", span_text(WHERE("{ path: data.a, is: [b] }")), &framework), NONE);
     assert_int_equal(framework->controls[0].prerequisites[0].min, 1);
+    const char *family =
+        EVENT("types: [key.retired, key_a.b, key.generated], where: [ { of: \"key.*\", path: data.a, is: [b] },"
+              " { path: data.c, present: true } ]");
+    assert_fault(framework_parse(op, "soc2", span_text(family), &framework), NONE);
+    const struct framework_prerequisite *spread = framework->controls[0].prerequisites;
+    assert_int_equal(spread->where_count, 3);
+    assert_string_equal(spread->where[0].of, "key.retired");
+    assert_string_equal(spread->where[1].of, "key.generated");
+    assert_string_equal(spread->where[1].path, "data.a");
+    assert_null(spread->where[2].of);
 }
 
 /* `count` times the line, each with its number. */
@@ -324,11 +339,11 @@ static void controls_that_the_contract_spells_out_ask_for_exactly_that(void **st
     static const struct rule rules[] = {
         { "soc2", "CC6", "credential-inventory complete-ownership access-review" },
         { "soc2", "CC7", "policy-decision credential-lifecycle monitoring-event" },
-        { "soc2", "CC8", "active-authored-policy approved-change credential-lifecycle" },
+        { "soc2", "CC8", "active-authored-policy policy-active approved-change credential-lifecycle" },
         { "fips-140", "7.2", "crypto-bill-of-materials approved-algorithms" },
         { "fips-140", "7.9", "custody-recorded custody-not-exportable" },
         { "fips-140", "7.10", "fips-module-active fips-self-test-passed" },
-        { "common-criteria", "FDP_ACF.1", "active-authored-policy" },
+        { "common-criteria", "FDP_ACF.1", "active-authored-policy policy-active" },
         { "common-criteria", "FMT_SMR.2", "approved-change" },
         { "common-criteria", "FMT_MTD.1", "credential-lifecycle" },
         { "cabf-br", "4.3.1", "certificate-issued" },
@@ -444,8 +459,8 @@ static void what_is_left_to_operator_and_auditor_is_named(void **state)
     }
 }
 
-/* The approval names the requester itself (approval.granted: requester, approver, approved). */
-static void an_approved_change_is_one_that_somebody_else_approved(void **state)
+/* The approval names what was asked for and the requester itself (approval.granted: action, requester, approver). */
+static void an_approval_counts_that_somebody_else_gave_to_a_signing(void **state)
 {
     (void)state;
     size_t seen = 0;
@@ -454,15 +469,51 @@ static void an_approved_change_is_one_that_somebody_else_approved(void **state)
         for (size_t j = 0; j < framework->control_count; j++) {
             for (size_t k = 0; k < framework->controls[j].prerequisite_count; k++) {
                 const struct framework_prerequisite *asked = &framework->controls[j].prerequisites[k];
-                bool differs = false;
+                bool differs = false, signing = false;
                 for (size_t n = 0; n < asked->where_count; n++) {
                     const char *from = asked->where[n].differs_from;
                     differs = differs || (from != NULL && strcmp(from, "data.requester") == 0 &&
                                           strcmp(asked->where[n].path, "data.approver") == 0);
+                    signing =
+                        signing || (strcmp(asked->where[n].path, "data.action") == 0 &&
+                                    asked->where[n].value_count == 1 && strcmp(asked->where[n].values[0], "sign") == 0);
                 }
-                bool change = strcmp(asked->name, "approved-change") == 0;
-                assert_true(!change || differs);
-                seen += change;
+                bool approval = asked->type_count == 1 && strcmp(asked->types[0], "approval.granted") == 0;
+                assert_true(!approval || (differs && signing));
+                seen += approval;
+            }
+        }
+    }
+    assert_true(seen >= 12);
+}
+
+/* What the service does by itself, at its start or on behalf of a request, is nobody's evidence. */
+static void the_services_own_doings_evidence_nothing(void **state)
+{
+    (void)state;
+    static const char *const never[] = { "tsa.clock.trusted", "tsa.unit.activated", "tsa.unit.retired", "key.erased" };
+    size_t seen = 0;
+    for (size_t i = 0; i < FRAMEWORKS; i++) {
+        const struct framework *framework = frameworks_get(files, framework_id(i));
+        for (size_t j = 0; j < framework->control_count; j++) {
+            for (size_t k = 0; k < framework->controls[j].prerequisite_count; k++) {
+                const struct framework_prerequisite *asked = &framework->controls[j].prerequisites[k];
+                size_t users = 0, keys = 0, actors = 0;
+                for (size_t n = 0; n < asked->type_count; n++) {
+                    for (size_t m = 0; m < COUNT_OF(never); m++) {
+                        assert_string_not_equal(asked->types[n], never[m]);
+                    }
+                    keys += strncmp(asked->types[n], "key.", 4) == 0 && strncmp(asked->types[n], "key.probe", 9) != 0;
+                    actors += strncmp(asked->types[n], "identity.token.", 15) == 0;
+                }
+                for (size_t n = 0; n < asked->where_count; n++) {
+                    users += strcmp(asked->where[n].path, "data.system") == 0;
+                    bool subject = strcmp(asked->where[n].path, "actor.subject") == 0;
+                    actors = subject && asked->where[n].except_count > 0 ? 0 : actors;
+                }
+                assert_int_equal(users, keys);
+                assert_int_equal(actors, 0);
+                seen += keys > 0;
             }
         }
     }
@@ -561,7 +612,8 @@ int main(void)
         cmocka_unit_test(controls_that_the_contract_spells_out_ask_for_exactly_that),
         cmocka_unit_test(six_frameworks_rest_on_audit_evidence_identities_and_posture),
         cmocka_unit_test(what_is_left_to_operator_and_auditor_is_named),
-        cmocka_unit_test(an_approved_change_is_one_that_somebody_else_approved),
+        cmocka_unit_test(an_approval_counts_that_somebody_else_gave_to_a_signing),
+        cmocka_unit_test(the_services_own_doings_evidence_nothing),
         cmocka_unit_test(no_condition_is_on_a_type_of_mass),
         cmocka_unit_test(no_file_says_that_anything_complies),
         cmocka_unit_test(facts_have_names_and_only_those),

@@ -188,6 +188,7 @@ static void the_oscal_document_has_what_its_schema_requires(void **state)
         const char *wanted = findings == 0 ? "satisfied" : "not-satisfied";
         assert_true(is_oscal_uuid(text_at(rendered.op, item, "uuid")));
         assert_string_equal(text_at(rendered.op, item, "target.status.state"), wanted);
+        assert_true(view_is_there(view_get(item, "target.status.reason")) == (findings == 1));
         assert_string_equal(text_at(rendered.op, item, "target.type"), "objective-id");
         assert_string_equal(text_at(rendered.op, item, "target.target-id"), findings == 0 ? "cc6.1" : "cc7.1");
         assert_true(view_is_there(view_get(item, "remarks")) == (findings == 1));

@@ -95,6 +95,22 @@ static void a_restriction_is_of_a_ca_that_is_there_complete_or_not(void **state)
     assert_string_equal(op->note.pointer, "/ca_restrictions");
 }
 
+static void what_shows_no_enrollment_service_is_not_complete(void **state)
+{
+    (void)state;
+    static const char *const body =
+        "{\"domain\":\"corp.example.com\",\"source_id\":\"c\",\"run_id\":\"r\",\"relay_id\":\"y\",\"observed_at\":"
+        "\"2026-11-20T10:00:00Z\",\"schema_version\":2,\"complete\":%s,\"templates\":[],\"enrollment_services\":[],"
+        "\"iis_endpoints\":[],\"ca_restrictions\":[]}";
+    CLEANUP(op_freep) struct op *op = sample_op();
+    const char *text = sample_with(op, body, "%s", "true");
+    struct span data;
+    assert_fault(sample_data(op, text, &data), ADCS_OBSERVATION);
+    assert_string_equal(op->note.pointer, "/enrollment_services");
+    op->note = (struct fault_note){ 0 };
+    assert_ok(sample_data(op, sample_with(op, body, "%s", "false"), &data));
+}
+
 static void templates_alone_are_taken_as_history_and_never_as_complete(void **state)
 {
     (void)state;
@@ -189,6 +205,7 @@ int main(void)
         cmocka_unit_test(what_is_malformed_or_contradicts_itself_is_refused_with_its_place),
         cmocka_unit_test(plain_http_binds_no_channel_and_shows_no_certificate),
         cmocka_unit_test(a_restriction_is_of_a_ca_that_is_there_complete_or_not),
+        cmocka_unit_test(what_shows_no_enrollment_service_is_not_complete),
         cmocka_unit_test(templates_alone_are_taken_as_history_and_never_as_complete),
         cmocka_unit_test(order_case_and_doubles_do_not_matter),
         cmocka_unit_test(what_is_stored_is_its_own_normal_form),

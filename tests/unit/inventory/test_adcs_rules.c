@@ -143,6 +143,35 @@ static void unknown_flags_are_no_finding_and_unknown_agents_are_unrestricted(voi
     assert_string_equal(findings.at->rule->id, "ESC3");
 }
 
+/* As an erasure may leave them: names out of order, and the same one twice. */
+static void a_template_is_published_by_whatever_ca_names_it_in_whatever_order(void **state)
+{
+    (void)state;
+    CLEANUP(op_freep) struct op *op = sample_op();
+    struct adcs_observation observation;
+    struct adcs_findings findings;
+    const char *names[] = { "zeta", "webserver", "alpha" }, *more[] = { "user", "zeta", "beta", "user" };
+    struct adcs_service services[2] = { { .ca = "z", .templates = { names, COUNT_OF(names) } }, { .ca = "a" } };
+    sample_seen(op, sample_body(op, &(struct knobs){ .supplies = true, .rights = "\"enroll\",\"owner\"" }), NULL,
+                &observation, &findings);
+    assert_int_equal(findings.count, 2);
+    observation.services = services;
+    observation.service_count = COUNT_OF(services);
+    assert_ok(adcs_find(op, &observation, NULL, &findings));
+    assert_int_equal(findings.count, 1);
+    assert_string_equal(findings.at->rule->id, "ESC4");
+    assert_int_equal(findings.at->severity, ADCS_HIGH);
+    services[1].templates = (struct jin_texts){ more, COUNT_OF(more) };
+    observation.templates[1].name = observation.templates[0].name;
+    assert_ok(adcs_find(op, &observation, NULL, &findings));
+    assert_int_equal(findings.count, 2);
+    assert_string_equal(findings.at[0].rule->id, "ESC1");
+    assert_int_equal(findings.at[1].severity, ADCS_CRITICAL);
+    observation.service_count = 0;
+    assert_ok(adcs_find(op, &observation, NULL, &findings));
+    assert_int_equal(findings.at->severity, ADCS_HIGH);
+}
+
 static void findings_print_as_canonical_json(void **state)
 {
     (void)state;
@@ -165,6 +194,7 @@ int main(void)
         cmocka_unit_test(two_rules_that_hold_are_both_told),
         cmocka_unit_test(who_administers_is_windows_own_groups_and_those_that_are_configured),
         cmocka_unit_test(unknown_flags_are_no_finding_and_unknown_agents_are_unrestricted),
+        cmocka_unit_test(a_template_is_published_by_whatever_ca_names_it_in_whatever_order),
         cmocka_unit_test(findings_print_as_canonical_json),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,6 +15,9 @@ static void only_rules_with_a_condition_on_keys_name_one(void **state)
     assert_int_equal(policy_rules_naming(policy, "default", "k-9", "release-a"), 1);
     assert_int_equal(policy_rules_naming(policy, "default", "k-1", "other"), 2);
     assert_int_equal(policy_rules_naming(policy, "acme", "k-1", "other"), 3);
+    assert_int_equal(policy_rules_concerning(NULL, "default"), 0);
+    assert_int_equal(policy_rules_concerning(policy, "default"), 3);
+    assert_int_equal(policy_rules_concerning(policy, "acme"), 4);
 }
 
 int main(void)
