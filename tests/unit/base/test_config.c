@@ -131,7 +131,7 @@ static void a_key_written_with_its_dots_is_refused(void **state)
                    "svc.yaml:1: http.threads: write the part before each dot as a key of its own, "
                    "with the rest below it");
     assert_refused(
-        "http:\n  threads: 96\nhttp.threads: 97\n",
+        "http:\n  threads: 160\nhttp.threads: 97\n",
         "svc.yaml:3: http.threads: write the part before each dot as a key of its own, with the rest below it");
     assert_refused("protocols:\n  tsa.clock:\n    trust_host: true\n",
                    "svc.yaml:2: protocols.tsa.clock: write the part before each dot as a key of its own, with the rest "
@@ -222,11 +222,11 @@ static void a_log_that_is_not_synced_needs_replicas(void **state)
 static void there_are_more_threads_than_bulkhead_places(void **state)
 {
     (void)state;
-    assert_refused("http:\n  threads: 78\n",
-                   "svc.yaml:2: http.threads: 78 must be more than the sum of the bulkheads' limits, 78");
-    assert_refused("bulkheads:\n  api:\n    limit: 66\n",
-                   "http.threads: 96 must be more than the sum of the bulkheads' limits, 96");
-    assert_accepted("http:\n  threads: 79\n");
+    assert_refused("http:\n  threads: 118\n",
+                   "svc.yaml:2: http.threads: 118 must be more than the sum of the bulkheads' limits, 118");
+    assert_refused("bulkheads:\n  api:\n    limit: 90\n",
+                   "http.threads: 160 must be more than the sum of the bulkheads' limits, 160");
+    assert_accepted("http:\n  threads: 119\n");
 }
 
 static void a_listener_has_an_address_and_a_port(void **state)

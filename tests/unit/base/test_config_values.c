@@ -90,7 +90,7 @@ static void assert_defaults(const struct config *config)
     assert_false(config->tsa_trust_host);
     assert_false(config->nats_allow_unsynced);
     assert_string_equal(config->http_listen, "127.0.0.1:8443");
-    assert_int_equal(config->http_threads, 96);
+    assert_int_equal(config->http_threads, 160);
     assert_int_equal(config->http_deadline, 20000000000);
     assert_int_equal(config->tsa_policies.count, 0);
     assert_int_equal(config->tsa_hashes.count, 3);
@@ -146,11 +146,11 @@ static void every_kind_is_read_from_the_file(void **state)
 {
     (void)state;
     CLEANUP(config_freep) struct config *config = NULL;
-    assert_fault(load("http:\n  threads: 80\n  request_timeout: 1m\nfips:\n  required: false\ntoken:\n  label: '007'\n"
+    assert_fault(load("http:\n  threads: 150\n  request_timeout: 1m\nfips:\n  required: false\ntoken:\n  label: '007'\n"
                       "protocols:\n  tsa:\n    policies: []\n    hash_algorithms: [sha512, \"a,b\"]\n",
                       NULL, &config),
                  NONE);
-    assert_int_equal(config->http_threads, 80);
+    assert_int_equal(config->http_threads, 150);
     assert_int_equal(config->http_deadline, 60000000000);
     assert_false(config->fips_required);
     assert_string_equal(config->token_label, "007");
@@ -176,11 +176,11 @@ static void the_printed_configuration_names_each_source(void **state)
     assert_holds(buf_span(&text), "fips.required = false   # SVC_FIPS\n");
     assert_holds(buf_span(&text), "\nlog.level = warn   # svc.yaml:1\n");
     assert_holds(buf_span(&text), "\nhttp.request_timeout = 1500ms   # svc.yaml:3\n");
-    assert_holds(buf_span(&text), "\nhttp.threads = 96   # default\n");
+    assert_holds(buf_span(&text), "\nhttp.threads = 160   # default\n");
     assert_holds(buf_span(&text), "\nprotocols.tsa.hash_algorithms = sha256,sha384,sha512   # default\n");
     assert_fault(config_print_json(config, &json), NONE);
     assert_holds(buf_span(&json), "\"fips.required\":{\"value\":false,\"source\":\"SVC_FIPS\"}");
-    assert_holds(buf_span(&json), "\"http.threads\":{\"value\":96,\"source\":\"default\"}");
+    assert_holds(buf_span(&json), "\"http.threads\":{\"value\":160,\"source\":\"default\"}");
     assert_holds(buf_span(&json), "\"log.level\":{\"value\":\"warn\",\"source\":\"svc.yaml:1\"}");
     assert_fault(json_canonical(buf_span(&json), &canonical), NONE);
     for (size_t i = 0; i < COUNT_OF(keys); i++) {
