@@ -52,7 +52,7 @@ static struct fault trim(struct op *op, const char *text, size_t max, const char
 
 static struct fault read_framework(struct op *op, const char *text, const char **ret_framework)
 {
-    const char *trimmed = NULL;
+    const char *trimmed = "";
     TRY(trim(op, text, 64, "/framework", &trimmed));
     for (size_t i = 0; i < FRAMEWORKS; i++) {
         const char *id = framework_id(i);
