@@ -162,12 +162,14 @@ struct fault run_adcs_list(struct cli *cli);
 struct fault run_adcs_get(struct cli *cli);
 struct fault run_adcs_drift(struct cli *cli);
 
+/* verification_keys.c: of audit and of compliance */
+struct fault run_verification_keys(struct cli *cli);
+struct fault run_rotate_verification_key(struct cli *cli);
+
 /* evidence.c, evidence_verify.c */
 struct fault run_evidence_pack(struct cli *cli);
 struct fault run_evidence_verify(struct cli *cli);
 struct fault run_evidence_render(struct cli *cli);
-struct fault run_evidence_keys(struct cli *cli);
-struct fault run_evidence_rotate_key(struct cli *cli);
 struct fault run_compliance_sample(struct cli *cli);
 
 /* schedules.c */
@@ -184,8 +186,6 @@ struct fault run_feeds_preview(struct cli *cli);
 struct fault run_feeds_apply(struct cli *cli);
 struct fault run_feeds_switch(struct cli *cli);
 struct fault run_audit_export(struct cli *cli);
-struct fault run_audit_keys(struct cli *cli);
-struct fault run_audit_rotate_key(struct cli *cli);
 struct fault run_audit_verify(struct cli *cli);
 struct fault run_audit_compare(struct cli *cli);
 struct fault run_audit_archives_list(struct cli *cli);

@@ -30,7 +30,7 @@ static const struct command rows[] = {
     { .words = "audit verification-keys",
       .routes = { { "GET", "/api/v1/audit/verification-keys" } },
       FLAGS(key_flags),
-      .run = run_audit_keys,
+      .run = run_verification_keys,
       .help = "the keys that exports are verified with (JWK set)",
       .more =
           "Pin them once, apart from the exports: an export and keys from one hand prove nothing. Fetch them again\n"
@@ -38,7 +38,7 @@ static const struct command rows[] = {
       .example = "audit verification-keys -o audit.jwks" },
     { .words = "audit rotate-key",
       .routes = { { "POST", "/api/v1/audit/verification-keys/rotations" } },
-      .run = run_audit_rotate_key,
+      .run = run_rotate_verification_key,
       .help = "a new key signs exports from now on",
       .more =
           "What the former keys have signed stays verifiable. Whoever pinned the JWK set needs the new one. Needs the\n"

@@ -1,4 +1,4 @@
-/* compliance evidence-pack, verification-keys, rotate-key: fetched, and checked before anything is written. */
+/* compliance evidence-pack: fetched, and checked before anything is written. */
 #include "api/cli/evidence.h"
 
 #include "api/cli/api.h"
@@ -93,53 +93,5 @@ struct fault run_evidence_pack(struct cli *cli)
     if (!any) {
         hint("checked with the keys that the server handed out; pin them once: svc-cli compliance verification-keys");
     }
-    return OK;
-}
-
-struct fault run_evidence_keys(struct cli *cli)
-{
-    CLEANUP(http_answer_clear) struct http_answer answer = { 0 };
-    const char *path = cli_flag(cli, "output");
-    bool to_file = path != NULL && strcmp(path, "-") != 0;
-    TRY(api_send(cli, &(struct api_call){ 0 }, &answer));
-    TRY(files_write(cli->op, path != NULL ? path : "-", buf_span(&answer.body), FILE_MODE));
-    if (!to_file) {
-        (void)fputc('\n', stdout);
-        return OK;
-    }
-    if (!cli->json) {
-        (void)printf("verification keys: %s, %zu bytes\n", path, answer.body.len);
-        hint("pin them: keep them apart from the packs that they are to check");
-        return OK;
-    }
-    CLEANUP(buf_free) struct buf json = BUF_INIT(65536);
-    struct jout jout;
-    jout_init(&jout, &json);
-    jout_object(&jout);
-    jout_key_text(&jout, "file", path);
-    jout_key_int(&jout, "bytes", (int64_t)answer.body.len);
-    jout_object_end(&jout);
-    TRY(jout_end(&jout));
-    print_json(buf_span(&json));
-    return OK;
-}
-
-struct fault run_evidence_rotate_key(struct cli *cli)
-{
-    static const struct column columns[] = {
-        { "KEY", "key_id", COLUMN_TEXT },
-        { "KID", "jwk.kid", COLUMN_TEXT },
-        { "ALGORITHM", "jwk.alg", COLUMN_TEXT },
-        { "SIGNS FROM", "jwk.svc_not_before", COLUMN_TIME },
-    };
-    CLEANUP(http_answer_clear) struct http_answer answer = { 0 };
-    struct view key;
-    TRY(api_json(cli, &(struct api_call){ 0 }, &answer, &key));
-    if (cli->json) {
-        print_json(buf_span(&answer.body));
-        return OK;
-    }
-    print_pairs(cli->op, stdout, key, columns, COUNT_OF(columns));
-    hint("pin the set again: svc-cli compliance verification-keys -o FILE");
     return OK;
 }

@@ -236,10 +236,11 @@ static void who_is_in_a_leader_s_hands_waits_for_the_end(void **state)
     for (mono_ns until = clock_mono() + 2600 * NS_PER_MS; clock_mono() < until; (void)sched_yield()) {
     }
     set(&works.hold_finish, false);
-    assert_fault(finish(&hurried), NONE);
+    struct fault fault = finish(&hurried); /* on a machine that stands still it may have left before it was taken */
     for (size_t i = 0; i < COUNT_OF(callers); i++) {
         assert_fault(finish(&callers[i]), NONE);
     }
+    assert_int_equal(works.stamps, COUNT_OF(callers) + (fault.code == FAULT_NONE));
 }
 
 static void who_is_in_a_hurry_is_served_alone_and_hurries_nobody(void **state)
