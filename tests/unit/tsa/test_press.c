@@ -243,6 +243,39 @@ static void who_is_in_a_leader_s_hands_waits_for_the_end(void **state)
     assert_int_equal(works.stamps, COUNT_OF(callers) + (fault.code == FAULT_NONE));
 }
 
+/* Told to lead after its deadline: its place is the next one's, or nobody would ever stamp again. */
+static void who_is_told_to_lead_too_late_passes_its_place_on(void **state)
+{
+    (void)state;
+    struct op *late = NULL, *next = NULL;
+    assert_fault(op_new("alice", (struct tenant_id){ "default" }, 1, &late), NONE);
+    assert_fault(op_new("alice", (struct tenant_id){ "default" }, 60000, &next), NONE);
+    late->deadline = clock_mono() - 1;
+    struct tsa_stamp stamps[] = { { .op = late }, { .op = next } };
+    struct entry entries[] = { { .stamp = &stamps[0] }, { .stamp = &stamps[1] } };
+    struct tsa_press *press = authority.press;
+    for (size_t i = 0; i < COUNT_OF(entries); i++) {
+        assert_int_equal(sem_init(&entries[i].told, 0, 0), 0);
+        put_locked(press, &entries[i]);
+    }
+    press->leaders = 1;
+    tell_locked(&entries[0], ENTRY_LEADS);
+    assert_false(await(press, &entries[0]));
+    assert_fault(stamps[0].fault, DEADLINE);
+    assert_ptr_equal(press->first, &entries[1]);
+    assert_int_equal(entries[1].state, ENTRY_LEADS);
+    assert_int_equal(press->leaders, 1);
+    entries[1].stamp->op->deadline = clock_mono() - 1; /* and when nobody is left the place is free */
+    assert_false(await(press, &entries[1]));
+    assert_null(press->first);
+    assert_int_equal(press->leaders, 0);
+    for (size_t i = 0; i < COUNT_OF(entries); i++) {
+        (void)sem_destroy(&entries[i].told);
+    }
+    op_free(late);
+    op_free(next);
+}
+
 static void who_is_in_a_hurry_is_served_alone_and_hurries_nobody(void **state)
 {
     (void)state;
@@ -412,6 +445,7 @@ int main(void)
         TEST_(what_the_log_refuses_leaves_nobody_with_a_token),
         TEST_(who_waits_too_long_leaves_and_the_others_are_served),
         TEST_(who_is_in_a_leader_s_hands_waits_for_the_end),
+        TEST_(who_is_told_to_lead_too_late_passes_its_place_on),
         TEST_(who_is_in_a_hurry_is_served_alone_and_hurries_nobody),
         TEST_(those_who_come_meanwhile_are_made_in_one_exchange_and_one_message),
         TEST_(the_next_one_signs_while_the_last_one_is_being_recorded),
