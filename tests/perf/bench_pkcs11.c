@@ -4,7 +4,8 @@
  *
  *     bench_pkcs11 MODULE LABEL THREADS SECONDS
  *
- * Prints one JSON object. A signature that fails is counted and told by its CK_RV; it ends nothing.
+ * SIGTERM ends it early: each thread finishes the signature it is at. Prints one JSON object. A signature that fails is
+ * counted and told by its CK_RV; it ends nothing.
  */
 #include "appliance/base/alloc.h"
 #include "appliance/base/clock.h"
@@ -13,6 +14,8 @@
 #include <dlfcn.h>
 #include <p11-kit/pkcs11.h>
 #include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -23,6 +26,7 @@ static CK_FUNCTION_LIST *p11;
 static CK_OBJECT_HANDLE key;
 static CK_MECHANISM mechanism;
 static mono_ns end;
+static atomic_bool told_to_end;
 
 struct worker {
     pthread_t thread;
@@ -61,7 +65,7 @@ static void *work(void *arg)
 {
     struct worker *worker = arg;
     CK_SESSION_HANDLE session = open_session();
-    while (clock_mono() < end && worker->count < TIMES_MAX) {
+    while (!told_to_end && clock_mono() < end && worker->count < TIMES_MAX) {
         mono_ns started = clock_mono();
         CK_RV rv = sign_once(session);
         if (rv == CKR_OK) {
@@ -135,6 +139,12 @@ static void report(struct worker *workers, unsigned long threads, double seconds
     mem_free(all);
 }
 
+static void on_term(int number)
+{
+    (void)number;
+    told_to_end = true;
+}
+
 int main(int argc, char **argv)
 {
     static struct worker workers[THREADS_MAX];
@@ -144,6 +154,7 @@ int main(int argc, char **argv)
         (void)fprintf(stderr, "usage: bench_pkcs11 MODULE LABEL THREADS SECONDS\n");
         return 2;
     }
+    (void)signal(SIGTERM, on_term);
     load(argv[1]);
     find(argv[2]);
     mono_ns started = clock_mono();
