@@ -1,11 +1,14 @@
 /* svc-api backup, restore, check-log. */
 #include "api/audit/backup.h"
 #include "api/commands.h"
+#include "api/progress.h"
 #include "api/start.h"
 
 #include "api/audit/source.h"
 #include "appliance/base/codec.h"
+#include "appliance/base/failpoint.h"
 #include "appliance/base/file.h"
+#include "appliance/base/json.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -51,18 +54,57 @@ static int say_fault(const char *what, const struct hands *hands, const struct b
     (void)fprintf(stderr, "svc-api: %s: %s: %.*s%s\n", what, fault_row(fault.code)->text, (int)why->len,
                   why->len > 0 ? (const char *)why->at : "", why->len > 0 ? "" : detail);
     bool refused = fault.code == FAULT_LOG_BACKUP || fault.code == FAULT_AUDIT_SOURCE_GAP ||
-                   fault.code == FAULT_CONFLICT || fault.code == FAULT_BAD_ARGUMENT;
+                   fault.code == FAULT_CONFLICT || fault.code == FAULT_BAD_ARGUMENT ||
+                   fault.code == FAULT_RESTORE_UNFINISHED;
     return refused ? 2 : 1;
 }
 
-static void say_totals(const char *what, const struct backup_totals *totals, FILE *out)
+struct words {
+    const char *file;
+    bool json, resume;
+};
+
+static void say_totals(const char *what, const struct words *words, const struct backup_totals *totals, FILE *out)
 {
-    CLEANUP(buf_free) struct buf hex = BUF_INIT((size_t)2 * SHA256_LEN);
-    if (!FAULTED(hex_encode(SPAN_ARRAY(totals->digest.at), &hex))) {
-        (void)fprintf(out, "%s: %llu messages, %llu replacements, digest %.*s\n", what,
-                      (unsigned long long)totals->messages, (unsigned long long)totals->replacements, (int)hex.len,
-                      (const char *)hex.at);
+    char digest[2 * SHA256_LEN + 1];
+    CLEANUP(buf_free) struct buf json = BUF_INIT((size_t)PATH_ROOM * 8);
+    struct jout jout;
+    hex_text(SPAN_ARRAY(totals->digest.at), digest, sizeof(digest));
+    if (!words->json) {
+        (void)fprintf(out, "%s: %llu messages, %llu replacements, digest %s\n", what,
+                      (unsigned long long)totals->messages, (unsigned long long)totals->replacements, digest);
+        return;
     }
+    jout_init(&jout, &json);
+    jout_object(&jout);
+    jout_key_text(&jout, "digest", digest);
+    jout_key_text(&jout, "file", words->file);
+    jout_key_int(&jout, "messages", (int64_t)totals->messages);
+    jout_key_int(&jout, "replacements", (int64_t)totals->replacements);
+    jout_object_end(&jout);
+    if (!FAULTED(jout_end(&jout))) {
+        (void)fprintf(out, "%.*s\n", (int)json.len, (const char *)json.at);
+    }
+}
+
+/* The file behind `-o`, or as a word of its own. */
+static bool read_words(int argc, char **argv, bool restores, struct words *words)
+{
+    for (int i = 1; i < argc; i++) {
+        bool output = strcmp(argv[i], "-o") == 0 || strcmp(argv[i], "--output") == 0;
+        if (strcmp(argv[i], "--json") == 0) {
+            words->json = true;
+        } else if (restores && strcmp(argv[i], "--continue") == 0) {
+            words->resume = true;
+        } else if (!restores && output && i + 1 < argc && words->file == NULL) {
+            words->file = argv[++i];
+        } else if (restores && argv[i][0] != '-' && words->file == NULL) {
+            words->file = argv[i];
+        } else {
+            return false;
+        }
+    }
+    return words->file != NULL;
 }
 
 /* ---- backup ---- */
@@ -137,7 +179,8 @@ static struct fault backup_to(const struct config *config, struct hands *hands, 
 {
     struct fault fault = target_open(hands->op, target);
     if (!FAULTED(fault)) {
-        fault = log_backup(hands->op, hands->log, hands->store, config->nats_stream, target->fd, ret_totals);
+        fault = log_backup(hands->op, hands->log, hands->store, config->nats_stream, target->fd,
+                           &(struct transfer_options){ .on_progress = progress_tell }, ret_totals);
     }
     if (!FAULTED(fault)) {
         fault = target_keep(hands->op, target);
@@ -151,19 +194,21 @@ int command_backup(const struct config *config, int argc, char **argv)
     CLEANUP(buf_free) struct buf why = BUF_INIT(65536);
     struct hands hands = { 0 };
     struct target target = { .fd = -1 };
+    struct words words = { .json = false };
     struct backup_totals totals = { 0 };
-    if (argc != 3 || (strcmp(argv[1], "-o") != 0 && strcmp(argv[1], "--output") != 0)) {
-        (void)fprintf(stderr, "usage: backup -o FILE (an absolute path, or - for stdout)\n");
+    if (!read_words(argc, argv, false, &words)) {
+        (void)fprintf(stderr, "usage: backup -o FILE (an absolute path, or - for stdout) [--json]\n");
         return 2;
     }
-    target.path = strcmp(argv[2], "-") == 0 ? NULL : argv[2];
-    struct fault fault = take_up(config, true, &why, &hands);
+    target.path = strcmp(words.file, "-") == 0 ? NULL : words.file;
+    struct fault fault = services_restored(config, &why);
+    fault = FAULTED(fault) ? fault : take_up(config, true, &why, &hands);
     if (!FAULTED(fault)) {
         fault = backup_to(config, &hands, &target, &totals);
     }
     int code = FAULTED(fault) ? say_fault("backup", &hands, &why, fault) : 0;
     if (code == 0) {
-        say_totals("backed up", &totals, target.path == NULL ? stderr : stdout);
+        say_totals("backed up", &words, &totals, target.path == NULL ? stderr : stdout);
     }
     put_down(&hands);
     return code;
@@ -171,32 +216,66 @@ int command_backup(const struct config *config, int argc, char **argv)
 
 /* ---- restore ---- */
 
-static struct fault restore_from(struct hands *hands, const char *path, struct backup_totals *ret_totals)
+/* From the first message on until the last one is stored, nothing may serve from the log (services_restored). */
+static struct fault mark(struct op *op, void *arg)
 {
+    const struct config *config = arg;
+    CLEANUP(buf_free) struct buf path = BUF_INIT(PATH_ROOM);
+    const char *text = NULL;
+    TRY(buf_printf(&path, "%s/" RESTORE_MARK, config->data_dir));
+    TRY(buf_cstr(&path, &text));
+    struct fault fault = file_write(text, span_text("a restore of the event log began and did not end\n"), 0600);
+    return FAULTED(fault) ? refuse_path(op, text, "cannot be written") : OK;
+}
+
+static struct fault unmark(struct op *op, const struct config *config)
+{
+    CLEANUP(buf_free) struct buf path = BUF_INIT(PATH_ROOM);
+    const char *text = NULL;
+    TRY(buf_printf(&path, "%s/" RESTORE_MARK, config->data_dir));
+    TRY(buf_cstr(&path, &text));
+    if (unlink(text) != 0 && errno != ENOENT) {
+        return refuse_path(op, text, "cannot be removed");
+    }
+    return sync_folder(op, text);
+}
+
+static struct fault restore_from(const struct config *config, struct hands *hands, const struct words *words,
+                                 struct backup_totals *ret_totals)
+{
+    const char *path = words->file;
+    const struct transfer_options options = {
+        .resume = words->resume, .before_first = mark, .arg = (void *)config, .on_progress = progress_tell
+    };
     CLEANUP(fd_closep) int fd = path[0] == '/' ? open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY) : -1;
     if (path[0] != '/') {
         return op_fail(hands->op, FAULT(BAD_ARGUMENT), "%s: must be an absolute path", path);
     }
-    return fd >= 0 ? log_restore(hands->op, hands->log, fd, ret_totals)
-                   : refuse_path(hands->op, path, "cannot be read");
+    if (fd < 0) {
+        return refuse_path(hands->op, path, "cannot be read");
+    }
+    TRY(log_restore(hands->op, hands->log, fd, &options, ret_totals));
+    FAILPOINT("restore.before_unmark");
+    return unmark(hands->op, config);
 }
 
 int command_restore(const struct config *config, int argc, char **argv)
 {
     CLEANUP(buf_free) struct buf why = BUF_INIT(65536);
     struct hands hands = { 0 };
+    struct words words = { .json = false };
     struct backup_totals totals = { 0 };
-    if (argc != 2) {
-        (void)fprintf(stderr, "usage: restore FILE (an absolute path)\n");
+    if (!read_words(argc, argv, true, &words)) {
+        (void)fprintf(stderr, "usage: restore [--continue] FILE (an absolute path) [--json]\n");
         return 2;
     }
     struct fault fault = take_up(config, false, &why, &hands);
     if (!FAULTED(fault)) {
-        fault = restore_from(&hands, argv[1], &totals);
+        fault = restore_from(config, &hands, &words, &totals);
     }
     int code = FAULTED(fault) ? say_fault("restore", &hands, &why, fault) : 0;
     if (code == 0) {
-        say_totals("restored", &totals, stdout);
+        say_totals("restored", &words, &totals, stdout);
     }
     put_down(&hands);
     return code;

@@ -40,15 +40,20 @@ int command_empty(const struct config *config, int argc, char **argv)
 
 int command_rebuild(const struct config *config, int argc, char **argv)
 {
-    (void)argc;
-    (void)argv;
     CLEANUP(buf_free) struct buf why = BUF_INIT(65536);
     uint64_t messages = 0;
+    bool json = argc == 2 && strcmp(argv[1], "--json") == 0;
+    if (argc != 1 && !json) {
+        (void)fprintf(stderr, "usage: rebuild [--json]\n");
+        return 2;
+    }
+    mono_ns begun = clock_mono();
     struct fault fault = services_rebuild(config, &why, &messages);
     if (FAULTED(fault)) {
         return failed(&why, fault);
     }
-    (void)printf("rebuilt: %llu messages\n", (unsigned long long)messages);
+    (void)printf(json ? "{\"messages\":%llu,\"milliseconds\":%lld}\n" : "rebuilt: %llu messages in %lld ms\n",
+                 (unsigned long long)messages, (long long)((clock_mono() - begun) / NS_PER_MS));
     return 0;
 }
 
@@ -107,4 +112,12 @@ int command_docs(const struct config *config, int argc, char **argv)
     (void)argc;
     (void)argv;
     return print_table(docs_print);
+}
+
+int command_metrics(const struct config *config, int argc, char **argv)
+{
+    (void)config;
+    (void)argc;
+    (void)argv;
+    return print_table(docs_print_metrics);
 }

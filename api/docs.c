@@ -42,16 +42,6 @@ static struct fault print_outbox(struct buf *out, const struct feature *feature)
     return OK;
 }
 
-static struct fault print_metrics(struct buf *out, const struct feature *feature)
-{
-    static const char *const kinds[] = { "counter", "gauge", "histogram" };
-    for (size_t i = 0; i < feature->metric_count; i++) {
-        const struct metric *metric = &feature->metrics[i];
-        TRY(buf_printf(out, "| `%s` | %s | %s |\n", metric->name, kinds[metric->kind], metric->help));
-    }
-    return OK;
-}
-
 static struct fault print_faults(struct buf *out)
 {
     size_t count = 0;
@@ -74,11 +64,10 @@ struct fault docs_print(struct buf *out)
         { "\n## Events\n\n| type | schema | when |\n|---|---|---|\n", print_events },
         { "\n## Outbox destinations\n\n| destination | deadline | attempts | effect |\n|---|---|---|---|\n",
           print_outbox },
-        { "\n## Metrics\n\n| name | kind | meaning |\n|---|---|---|\n", print_metrics },
     };
     TRY(buf_text(out,
                  "# API reference\n\nPrinted by `svc-api docs` from the tables that the program runs on. Request and "
-                 "answer fields: `/api/v1/openapi.json`.\n"));
+                 "answer fields: `/api/v1/openapi.json`. Metrics: docs/metrics.md.\n"));
     size_t count = 0;
     const struct feature *const *features = features_all(&count);
     for (size_t s = 0; s < COUNT_OF(sections); s++) {
@@ -91,4 +80,16 @@ struct fault docs_print(struct buf *out)
                  "\n## Failure codes\n\nThe `code` of a problem body; codes are stable, titles and details are not.\n\n"
                  "| code | status | retry | title |\n|---|---|---|---|\n"));
     return print_faults(out);
+}
+
+struct fault docs_print_metrics(struct buf *out)
+{
+    CLEANUP(metrics_freep) struct metrics *metrics = NULL;
+    TRY(metrics_new(&metrics));
+    TRY(features_metrics(metrics));
+    TRY(buf_text(
+        out,
+        "# Metrics\n\nPrinted by `svc-api metrics` from the registry that `/metrics` is printed from. How to scrape "
+        "it, and what to be alerted about: docs/monitoring.md.\n\n"));
+    return metrics_describe(metrics, out);
 }

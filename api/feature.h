@@ -9,6 +9,7 @@
 #include "api/outbox/outbox.h"
 #include "api/projection/projection.h"
 #include "api/telemetry/metrics.h"
+#include "appliance/base/bulkheads.h"
 #include "appliance/base/json.h"
 
 struct services;
@@ -24,7 +25,6 @@ enum route_flags {
     ROUTE_SECRET_ANSWER = 16, /* the answer holds a secret: sent once, never kept; a replay answers 409 indeterminate */
     ROUTE_PROBE = 32,         /* also on http.probe_listen; outside bulkheads, admission and drain */
 };
-enum route_bulkhead { BULKHEAD_NONE, BULKHEAD_API, BULKHEAD_PROTOCOL, BULKHEAD_HEAVY, BULKHEAD_EVIDENCE };
 
 typedef struct fault (*route_fn)(struct request *request);
 
@@ -39,7 +39,7 @@ struct route {
     const char *path; /* "/api/v1/keys/{id}": a {name} matches one segment */
     enum permission permission;
     unsigned flags;
-    enum route_bulkhead bulkhead;
+    enum bulkhead_name bulkhead;
     size_t body_max;              /* 0 = http.body_max_bytes */
     const struct jin_field *body; /* decoded into a struct of body_size; NULL = no body (one is refused) or RAW_BODY */
     size_t body_count, body_size;
@@ -86,11 +86,16 @@ struct feature {
     size_t readiness_count;
     const struct metric *metrics;
     size_t metric_count;
+    /* Metrics beyond that table, of rooms that are no features; NULL = none. Every metric is registered here or by the
+     * table, so that docs/metrics.md, printed without a service, names it. */
+    struct fault (*register_metrics)(struct metrics *metrics);
     feature_start_fn start;
     feature_stop_fn stop;
 };
 
 /* All features, in start order. */
 const struct feature *const *features_all(size_t *ret_count);
+/* Registers the metrics of all of them. */
+struct fault features_metrics(struct metrics *metrics);
 
 #endif

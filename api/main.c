@@ -21,11 +21,15 @@ static const char usage[] =
     "  repair-log ...   append a lost tail of the event log again, from the copies (nothing may serve)\n"
     "  backup -o FILE   write the event log to a file (absolute path, - = stdout); may run beside serve\n"
     "  restore FILE     fill an empty event log from a backup (nothing may serve)\n"
+    "  snapshot [--json]                  write a snapshot of the read model into snapshots.dir, beside serve\n"
+    "  check-snapshot FILE|latest [--json] is it whole, ours, and of this event log?\n"
+    "  load-snapshot --digest HEX < FILE  put a checked one into the read model (as the schema's owner)\n"
     "  check-log        does every audit checkpoint have its whole source in the event log?\n"
     "  token ...        create, list or revoke bearer tokens\n"
     "  tenant ...       create or list tenants\n"
     "  openapi          print the OpenAPI document\n"
     "  docs             print docs/api.md\n"
+    "  metrics          print docs/metrics.md\n"
     "  --help, --version\n";
 
 struct command {
@@ -35,12 +39,22 @@ struct command {
 };
 
 static const struct command commands[] = {
-    { "serve", command_serve, true },         { "migrate", command_migrate, true },
-    { "empty", command_empty, true },         { "repair-log", command_repair_log, true },
-    { "backup", command_backup, true },       { "restore", command_restore, true },
-    { "check-log", command_check_log, true }, { "rebuild", command_rebuild, true },
-    { "token", command_token, true },         { "tenant", command_tenant, true },
-    { "openapi", command_openapi, false },    { "docs", command_docs, false },
+    { "serve", command_serve, true },
+    { "migrate", command_migrate, true },
+    { "empty", command_empty, true },
+    { "repair-log", command_repair_log, true },
+    { "backup", command_backup, true },
+    { "restore", command_restore, true },
+    { "check-log", command_check_log, true },
+    { "rebuild", command_rebuild, true },
+    { "snapshot", command_snapshot, true },
+    { "check-snapshot", command_check_snapshot, true },
+    { "load-snapshot", command_load_snapshot, true },
+    { "token", command_token, true },
+    { "tenant", command_tenant, true },
+    { "openapi", command_openapi, false },
+    { "docs", command_docs, false },
+    { "metrics", command_metrics, false },
 };
 
 static void print_why(const struct buf *why, const char *fallback)

@@ -1,4 +1,5 @@
 #include "api/commands.h"
+#include "api/drain.h"
 #include "api/feature.h"
 #include "api/server/server.h"
 #include "api/server/server_feature.h"
@@ -8,30 +9,12 @@
 
 #include <signal.h>
 #include <stdio.h>
-#include <unistd.h>
-
-#define DRAIN_MS 20000
-
-/* Every thread inherits the blocked set; only this one waits for a signal. A second signal ends the process at once. */
-static void block_signals(sigset_t *set)
-{
-    BUG_IF(sigemptyset(set) != 0 || sigaddset(set, SIGTERM) != 0 || sigaddset(set, SIGINT) != 0);
-    BUG_IF(pthread_sigmask(SIG_BLOCK, set, NULL) != 0);
-}
-
-static void wait_for_stop(const sigset_t *set)
-{
-    int signal_number = 0;
-    BUG_IF(sigwait(set, &signal_number) != 0);
-    log_write(INFO, "draining", LOG_INT("signal", signal_number));
-    BUG_IF(pthread_sigmask(SIG_UNBLOCK, set, NULL) != 0);
-}
 
 static int refused(const struct buf *why, struct fault fault)
 {
     (void)fprintf(stderr, "svc-api: %s: %.*s\n", fault_row(fault.code)->text, (int)why->len,
                   why->len > 0 ? (const char *)why->at : "");
-    return fault.code == FAULT_CONFIG ? 2 : 1;
+    return fault.code == FAULT_CONFIG || fault.code == FAULT_RESTORE_UNFINISHED ? 2 : 1;
 }
 
 /* A log that cannot be trusted is not served from, and not written to. /readyz says so for as long as it is so. */
@@ -63,7 +46,7 @@ static int look(const struct config *config, const sigset_t *set)
     };
     fault = server_start(&server_config, &why, &server);
     int code = FAULTED(fault) ? refused(&why, fault) : look_until(set, services);
-    server_stop(server, DRAIN_MS);
+    server_stop(server, 0);
     services_stop(services);
     return code;
 }
@@ -76,7 +59,7 @@ int command_serve(const struct config *config, int argc, char **argv)
         return 2;
     }
     sigset_t stop_signals;
-    block_signals(&stop_signals);
+    drain_signals_block(&stop_signals);
     CLEANUP(buf_free) struct buf why = BUF_INIT(65536);
     struct services *services = NULL;
     struct fault fault = services_start(config, START_SERVING, &why, &services);
@@ -99,11 +82,9 @@ int command_serve(const struct config *config, int argc, char **argv)
         return refused(&why, fault);
     }
     log_write(INFO, "serving", LOG_TEXT("listen", config->http_listen), LOG_TEXT("version", SVC_VERSION));
-    wait_for_stop(&stop_signals);
-    server_stop_accepting(server);
-    server_stop(server, DRAIN_MS); /* requests in hand are answered first: they wait for their own outbox rows */
-    workers_stop(workers);
-    services_stop(services);
+    int signal_number = drain_signal_wait(&stop_signals);
+    log_write(INFO, "draining", LOG_INT("signal", signal_number));
+    drain(&stop_signals, server, workers, services);
     log_write(INFO, "stopped");
     return 0;
 }

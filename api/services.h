@@ -8,6 +8,7 @@
 #include "api/projection/projection.h"
 #include "api/store/store.h"
 #include "api/telemetry/metrics.h"
+#include "appliance/base/bulkheads.h"
 #include "appliance/base/config.h"
 #include "appliance/base/secret.h"
 #include "signer-pkcs11/client/client.h"
@@ -17,10 +18,16 @@ struct tsa_tenants;  /* api/tsa/tenants.h: how they are configured */
 struct policy;       /* api/policy/policy.h: the rules of signing */
 struct attest;       /* api/attest/attest.h: identity methods and their issuers' keys */
 struct transparency; /* api/transparency/transparency.h: the logs and their pinned keys */
+struct rate;         /* api/server/rate.h: the request budget of each tenant */
+struct presence;     /* api/server/presence.h: that this instance is alive */
+struct scale;        /* api/scale/internal.h: what was measured of this version */
+struct snapshots;    /* api/snapshot/worker.c: who writes snapshots of the read model */
+struct otlp_export;  /* api/otlp/internal.h: spans and audit records for an OTLP receiver */
 struct feeds;        /* api/feeds/internal.h: where audit feeds may go */
 
 struct services {
     const struct config *config;
+    struct bulkheads *bulkheads; /* NULL in a local command: nothing is bounded */
     struct store *store;
     struct event_log *log;
     struct projector *projector;
@@ -35,7 +42,12 @@ struct services {
     struct attest *attest;             /* NULL when code_signing.keyless.enabled is false */
     struct transparency *transparency; /* NULL when no log is configured */
     struct feeds *feeds;
-    struct outbox *outbound; /* the outbox of rows that wait for others' services (outbox_row.outbound) */
+    struct otlp_export *otlp;    /* NULL when nothing is exported */
+    struct snapshots *snapshots; /* NULL when snapshots.dir is not set */
+    struct scale *scale;
+    struct rate *rate;         /* NULL when rate_limit.enabled is false */
+    struct presence *presence; /* held while it serves */
+    struct outbox *outbound;   /* the outbox of rows that wait for others' services (outbox_row.outbound) */
     struct uuid instance;
 };
 

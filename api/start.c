@@ -2,7 +2,10 @@
 
 #include "api/audit/source.h"
 #include "api/feature.h"
+#include "api/operations/operations.h"
+#include "api/progress.h"
 #include "api/server/server_feature.h"
+#include "api/server/spine_metrics.h"
 #include "appliance/base/alloc.h"
 #include "appliance/base/file.h"
 #include "appliance/base/log.h"
@@ -11,10 +14,12 @@
 
 #include <stdatomic.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #define FEATURES_MAX        32
 #define FINGERPRINT_KEY_MIN 64
 #define START_LIMIT_MS      120000
+#define SWEEP_LIMIT_MS      2000
 #define REBUILD_LIMIT_MS    (24 * 3600 * 1000)
 
 /* The features' tables, gathered once in the form that projector and outbox take. */
@@ -54,16 +59,18 @@ static void wake_outboxes(void *arg)
 
 /* The MAC key of previews and cursors: 32 random bytes as hex, made once by the supervisor, shared by replicas as a
  * file. */
-static struct fault load_fingerprint_key(struct services *services, struct buf *why)
+struct fault services_fingerprint_key(const struct config *config, struct buf *why, struct secret **ret_key)
 {
     char path[512];
-    (void)snprintf(path, sizeof(path), "%s/api/fingerprint.key", services->config->data_dir);
-    struct fault fault = secret_from_file(path, &services->fingerprint_key);
-    if (FAULTED(fault) || secret_span(services->fingerprint_key).len < FINGERPRINT_KEY_MIN) {
+    CLEANUP(secret_freep) struct secret *key = NULL;
+    (void)snprintf(path, sizeof(path), "%s/api/fingerprint.key", config->data_dir);
+    struct fault fault = secret_from_file(path, &key);
+    if (FAULTED(fault) || secret_span(key).len < FINGERPRINT_KEY_MIN) {
         TRY(buf_printf(why, "%s: must be a 0600 file of at least %d characters, owned by this user", path,
                        FINGERPRINT_KEY_MIN));
         return FAULT(CONFIG);
     }
+    *ret_key = TAKE(key);
     return OK;
 }
 
@@ -75,6 +82,7 @@ static struct projector_config projector_config_of(struct services *services)
                                       .counts = event_counts,
                                       .table_count = gather_tables(),
                                       .on_outbox = wake_outboxes,
+                                      .on_applied = spine_applied,
                                       .arg = services };
 }
 
@@ -82,6 +90,7 @@ static struct fault open_stores(struct op *op, struct services *services, enum s
 {
     TRY(store_open(services->config, why, &services->store));
     TRY(event_log_open(services->config, why, &services->log));
+    event_log_on_append(services->log, spine_appended, services);
     TRY(identity_open(services->config, why, &services->identity));
     struct projector_config config = projector_config_of(services);
     TRY(projector_start(&config, &services->projector));
@@ -114,7 +123,10 @@ static struct fault start_outboxes(struct services *services)
                                     .counts = outbox_counts,
                                     .table_count = count,
                                     .threads = (unsigned)services->config->codesign_workers,
+                                    .cap_tenant = (unsigned)services->config->outbox_cap_tenant,
+                                    .cap_destination = (unsigned)services->config->outbox_cap_destination,
                                     .on_timeout = server_count_outbox_timeout,
+                                    .on_attempt = operations_count_attempt,
                                     .arg = services };
     TRY(outbox_start(&config, &services->outbox));
     config.outbound = true;
@@ -126,8 +138,15 @@ static struct fault start_outboxes(struct services *services)
     return OK;
 }
 
+/* Nobody waits for what goes to others' services: that begins to stop at once. */
+void services_stop_dispatch(struct services *services)
+{
+    outbox_narrow(services->outbox);
+    outbox_stop_begin(services->outbound);
+}
+
 /* Both at the same time; what stands in the network gives up. */
-static void stop_outboxes(struct services *services)
+void services_stop_outboxes(struct services *services)
 {
     struct outbox *outboxes[] = { services->outbox, services->outbound };
     for (size_t i = 0; i < COUNT_OF(outboxes); i++) {
@@ -140,6 +159,27 @@ static void stop_outboxes(struct services *services)
             outbox_stop(outboxes[i]);
         }
     }
+}
+
+static void sweep(struct outbox *outbox)
+{
+    CLEANUP(op_freep) struct op *op = NULL;
+    int64_t rows = 0;
+    struct fault fault = op_new("system:drain", (struct tenant_id){ 0 }, SWEEP_LIMIT_MS, &op);
+    if (!FAULTED(fault)) {
+        fault = outbox_sweep(op, outbox, &rows);
+    }
+    if (FAULTED(fault)) {
+        log_fault(LOG_LEVEL_WARN, "outbox_not_swept", op, fault); /* the leases run out */
+    } else if (rows > 0) {
+        log_write(INFO, "outbox_swept", LOG_INT("rows", rows));
+    }
+}
+
+void services_sweep(struct services *services)
+{
+    sweep(services->outbox);
+    sweep(services->outbound);
 }
 
 static void free_outboxes(struct services *services)
@@ -155,9 +195,6 @@ static struct fault start_features(struct op *op, struct services *services, str
 {
     size_t count = 0;
     const struct feature *const *features = features_all(&count);
-    for (size_t i = 0; i < count; i++) {
-        TRY(metrics_register(services->metrics, features[i]->metrics, features[i]->metric_count));
-    }
     for (size_t i = 0; i < count; i++) {
         if (features[i]->start == NULL) {
             continue;
@@ -187,20 +224,38 @@ const struct config *services_local_config(const struct config *config)
     return &local;
 }
 
+struct fault services_restored(const struct config *config, struct buf *why)
+{
+    char path[512];
+    (void)snprintf(path, sizeof(path), "%s/" RESTORE_MARK, config->data_dir);
+    if (access(path, F_OK) != 0) {
+        return OK;
+    }
+    TRY(buf_text(why,
+                 "a restore of the event log was interrupted: go on with svc-appliance restore --continue FILE, or "
+                 "remove the folder nats/jetstream below data_dir and restore anew (docs/backup.md)"));
+    return FAULT(RESTORE_UNFINISHED);
+}
+
 static struct fault bring_up(struct services *services, enum start_scope scope, struct buf *why)
 {
     struct tenant_id tenant = { 0 };
     TRY(tenant_id_parse(span_text(services->config->first_tenant), &tenant));
     CLEANUP(op_freep) struct op *op = NULL;
+    TRY(services_restored(services->config, why));
     TRY(op_new("system:start", tenant, START_LIMIT_MS, &op));
     TRY(uuid_new(&services->instance));
     TRY(metrics_new(&services->metrics));
+    TRY(features_metrics(services->metrics));
+    TRY(bulkheads_new(services->config, &services->bulkheads));
     TRY(signer_client_new(services->config, &services->signer));
+    signer_client_on_call(services->signer, spine_signed, services);
+    signer_client_bound(services->signer, bulkheads_get(services->bulkheads, BULKHEAD_SIGNING));
     TRY(open_stores(op, services, scope, why));
     if (scope != START_SERVING) {
         return OK;
     }
-    TRY(load_fingerprint_key(services, why));
+    TRY(services_fingerprint_key(services->config, why, &services->fingerprint_key));
     TRY(svc_provider_load(fips_libctx(), services->signer));
     return start_features(op, services, why);
 }
@@ -220,6 +275,12 @@ struct fault services_start(const struct config *config, enum start_scope scope,
     return OK;
 }
 
+static void tell_progress(void *arg, uint64_t done, uint64_t last)
+{
+    (void)arg;
+    progress_tell("replaying", done, last);
+}
+
 static struct fault replay(struct services *services, struct buf *why, uint64_t *ret_messages)
 {
     TRY(store_open(services->config, why, &services->store));
@@ -227,6 +288,7 @@ static struct fault replay(struct services *services, struct buf *why, uint64_t 
     CLEANUP(op_freep) struct op *op = NULL;
     TRY(op_new("system:rebuild", (struct tenant_id){ 0 }, REBUILD_LIMIT_MS, &op));
     struct projector_config config = projector_config_of(services);
+    config.on_progress = tell_progress;
     size_t checkpoints = 0;
     struct fault fault = source_check(op, services->log, NULL, &checkpoints); /* the read model is empty by now */
     if (!FAULTED(fault)) {
@@ -244,7 +306,8 @@ struct fault services_rebuild(const struct config *config, struct buf *why, uint
     struct services *services = NULL;
     TRY(mem_new(1, sizeof(*services), &services));
     services->config = config;
-    struct fault fault = replay(services, why, ret_messages);
+    struct fault fault = services_restored(config, why);
+    fault = FAULTED(fault) ? fault : replay(services, why, ret_messages);
     services_stop(services);
     return fault;
 }
@@ -298,12 +361,19 @@ struct fault services_repair_log(const struct config *config, const struct log_r
     return fault;
 }
 
+static void tell_closed(bool served, const char *event)
+{
+    if (served) { /* a local command's end is of no interest */
+        log_write(INFO, event);
+    }
+}
+
 void services_stop(struct services *services)
 {
     if (services == NULL) {
         return;
     }
-    stop_outboxes(services);
+    services_stop_outboxes(services);
     size_t count = 0;
     const struct feature *const *features = features_all(&count);
     for (size_t i = count; i-- > 0;) {
@@ -314,11 +384,15 @@ void services_stop(struct services *services)
     if (services->projector != NULL) {
         projector_stop(services->projector);
     }
+    bool served = services->outbox != NULL;
     free_outboxes(services);
     event_log_close(services->log);
+    tell_closed(served, "event_log_closed");
     store_close(services->store);
+    tell_closed(served, "datastore_closed");
     identity_close(services->identity);
     signer_client_free(services->signer);
+    bulkheads_free(services->bulkheads);
     metrics_free(services->metrics);
     secret_free(services->fingerprint_key);
     mem_free(services);

@@ -11,9 +11,20 @@
 
 /* ---- writing ---- */
 
+static const struct transfer_options no_options;
+
+static void tell(const struct transfer_options *options, const char *what, uint64_t done, uint64_t last)
+{
+    if (options->on_progress != NULL) {
+        options->on_progress(what, done, last);
+    }
+}
+
 struct writing {
     struct backup_writer *writer;
     struct source *source;
+    const struct transfer_options *options;
+    uint64_t last;
 };
 
 static struct fault print_header(const char *stream, uint64_t last, struct buf *out)
@@ -34,6 +45,7 @@ static struct fault put_message(struct op *op, void *arg, const struct event_mes
 {
     struct writing *writing = arg;
     TRY(source_take(op, writing->source, message));
+    tell(writing->options, "writing", message->stream_seq, writing->last);
     return backup_put_message(writing->writer, message->stream_seq, message->body);
 }
 
@@ -52,7 +64,7 @@ static struct fault write_all(struct op *op, struct event_log *log, uint64_t las
 }
 
 struct fault log_backup(struct op *op, struct event_log *log, struct store *store, const char *stream, int fd,
-                        struct backup_totals *ret_totals)
+                        const struct transfer_options *options, struct backup_totals *ret_totals)
 {
     CLEANUP(source_free) struct source source = { 0 };
     CLEANUP(backup_writer_freep) struct backup_writer *writer = NULL;
@@ -69,7 +81,9 @@ struct fault log_backup(struct op *op, struct event_log *log, struct store *stor
     }
     TRY(print_header(stream, state.last_seq, &header));
     TRY(backup_writer_new(fd, buf_span(&header), &writer));
-    struct writing writing = { .writer = writer, .source = &source };
+    struct writing writing = {
+        .writer = writer, .source = &source, .options = options != NULL ? options : &no_options, .last = state.last_seq
+    };
     TRY(write_all(op, log, state.last_seq, &writing));
     return backup_writer_end(writer, ret_totals);
 }
@@ -148,51 +162,99 @@ static struct fault claim_entry(struct op *op, void *arg, const struct backup_en
     return ours ? OK : op_fail(op, FAULT(LOG_BACKUP), "the backup holds a replacement under a name that none has");
 }
 
+struct restoring {
+    struct event_log *log;
+    const struct transfer_options *options;
+    struct source *source;
+    uint64_t there; /* messages that an interrupted run stored */
+    uint64_t last;  /* of the file */
+};
+
+/* What is there already has to be what the file has. */
+static struct fault compare_stored(struct op *op, const struct restoring *restoring, const struct backup_entry *entry)
+{
+    struct event_message stored;
+    struct fault fault = event_log_get(op, restoring->log, entry->sequence, &stored);
+    if (fault.code == FAULT_NOT_FOUND || fault.code == FAULT_LOG_DECODE) {
+        op->note = (struct fault_note){ 0 };
+    } else {
+        TRY(fault);
+    }
+    return !FAULTED(fault) && span_equal(stored.body, entry->body)
+               ? OK
+               : op_fail(op, FAULT(CONFLICT),
+                         "message %llu of the event log is not the one of this backup: nothing was changed; remove the "
+                         "stream and restore anew",
+                         (unsigned long long)entry->sequence);
+}
+
 static struct fault check_entry(struct op *op, void *arg, const struct backup_entry *entry,
                                 const struct event_message *message)
 {
-    (void)entry;
-    return message != NULL ? source_take(op, arg, message) : OK;
+    const struct restoring *restoring = arg;
+    if (message == NULL) {
+        return OK;
+    }
+    tell(restoring->options, "checking", entry->sequence, restoring->last);
+    TRY(source_take(op, restoring->source, message));
+    return entry->sequence <= restoring->there ? compare_stored(op, restoring, entry) : OK;
 }
 
 static struct fault store_entry(struct op *op, void *arg, const struct backup_entry *entry,
                                 const struct event_message *message)
 {
-    struct event_log *log = arg;
+    const struct restoring *restoring = arg;
     if (message == NULL) {
-        return event_history_restore(op, log, entry->subject, entry->body);
+        return event_history_restore(op, restoring->log, entry->subject, entry->body);
     }
-    struct fault fault = event_log_restore(op, log, message);
+    if (entry->sequence <= restoring->there) {
+        return OK;
+    }
+    struct fault fault = event_log_restore(op, restoring->log, message);
     FAILPOINT("restore.after_message");
-    return FAULTED(fault) ? op_fail(op, fault, "message %llu could not be stored: the log is not whole now, remove it",
+    tell(restoring->options, "restoring", entry->sequence, restoring->last);
+    return FAULTED(fault) ? op_fail(op, fault,
+                                    "message %llu could not be stored: the log is not whole; when the cause is gone, "
+                                    "restore --continue goes on here",
                                     (unsigned long long)message->stream_seq)
                           : OK;
 }
 
-static struct fault check_file(struct op *op, int fd, struct backup_totals *ret_totals)
+static struct fault check_file(struct op *op, int fd, struct restoring *restoring, struct backup_totals *ret_totals)
 {
     CLEANUP(source_free) struct source source = { 0 };
     TRY(each_entry(op, fd, claim_entry, &source, ret_totals));
     struct backup_totals again;
-    TRY(each_entry(op, fd, check_entry, &source, &again));
+    restoring->source = &source;
+    restoring->last = ret_totals->messages;
+    if (restoring->there > restoring->last) {
+        return op_fail(op, FAULT(CONFLICT), "the event log goes up to message %llu, and the backup to %llu only",
+                       (unsigned long long)restoring->there, (unsigned long long)restoring->last);
+    }
+    TRY(each_entry(op, fd, check_entry, restoring, &again));
     TRY(source_end(op, &source));
     return span_equal(SPAN_ARRAY(again.digest.at), SPAN_ARRAY(ret_totals->digest.at))
                ? OK
                : op_fail(op, FAULT(LOG_BACKUP), "the file changes while it is read");
 }
 
-struct fault log_restore(struct op *op, struct event_log *log, int fd, struct backup_totals *ret_totals)
+struct fault log_restore(struct op *op, struct event_log *log, int fd, const struct transfer_options *options,
+                         struct backup_totals *ret_totals)
 {
     struct event_log_state state;
     struct backup_totals checked, stored;
+    struct restoring restoring = { .log = log, .options = options != NULL ? options : &no_options };
     TRY(event_log_state_now(op, log, &state));
-    if (state.last_seq != 0) {
+    if (state.last_seq != 0 && !restoring.options->resume) {
         return op_fail(op, FAULT(CONFLICT),
-                       "the event log is not empty: it goes up to message %llu, and nothing is ever written over it",
+                       "the event log is not empty: it goes up to message %llu, and nothing is ever written over it. "
+                       "A restore that was interrupted is gone on with by restore --continue",
                        (unsigned long long)state.last_seq);
     }
-    TRY(check_file(op, fd, &checked));
-    TRY(each_entry(op, fd, store_entry, log, &stored));
+    restoring.there = state.last_seq;
+    TRY(check_file(op, fd, &restoring, &checked));
+    TRY(restoring.options->before_first != NULL ? restoring.options->before_first(op, restoring.options->arg) : OK);
+    TRY(each_entry(op, fd, store_entry, &restoring, &stored));
     if (!span_equal(SPAN_ARRAY(stored.digest.at), SPAN_ARRAY(checked.digest.at))) {
         return op_fail(op, FAULT(LOG_BACKUP), "the file changed while it was restored: remove the event log again");
     }

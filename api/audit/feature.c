@@ -1,3 +1,4 @@
+#include "api/audit/chain_watch.h"
 #include "api/audit/internal.h"
 
 static const char *const record_query[] = { "actor", "type", "from", "to", "order", "limit", "cursor", NULL };
@@ -82,8 +83,17 @@ static const struct event_row events[] = {
 static struct fault start(struct op *op, struct services *services)
 {
     struct managed_key key;
+    chain_watch_forget();
     return export_key(op, services, &key);
 }
+
+static const struct worker_row workers[] = {
+    { .name = "audit-chain", .period_ms = 1000, .run = chain_watch_run },
+};
+
+static const struct readiness_row readiness[] = {
+    { .name = "audit_chain", .check = chain_watch_check, .degrades = true },
+};
 
 const struct feature audit_feature = {
     .name = "audit",
@@ -91,5 +101,11 @@ const struct feature audit_feature = {
     .route_count = COUNT_OF(routes),
     .events = events,
     .event_count = COUNT_OF(events),
+    .workers = workers,
+    .worker_count = COUNT_OF(workers),
+    .readiness = readiness,
+    .readiness_count = COUNT_OF(readiness),
+    .metrics = chain_watch_metrics,
+    .metric_count = CHAIN_WATCH_METRICS,
     .start = start,
 };

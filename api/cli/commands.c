@@ -8,7 +8,8 @@ const struct command *command_at(size_t index)
         &commands_of_tokens,       &commands_of_tsa_and_audit, &commands_of_archives,        &commands_of_audit_export,
         &commands_of_audit_verify, &commands_of_audit_proof,   &commands_of_feeds,           &commands_of_tsa_units,
         &commands_of_inventory,    &commands_of_privacy,       &commands_of_evidence,        &commands_of_samples,
-        &commands_of_schedules,    &commands_of_adcs,          &commands_of_crypto,
+        &commands_of_schedules,    &commands_of_adcs,          &commands_of_crypto,          &commands_of_scale,
+        &commands_of_outbox,
     };
     for (size_t i = 0; i < COUNT_OF(groups); i++) {
         if (index < groups[i]->count) {

@@ -20,6 +20,10 @@ extern const struct command_group commands_of_adcs;
 
 extern const struct command_group commands_of_crypto;
 
+extern const struct command_group commands_of_scale;
+
+extern const struct command_group commands_of_outbox;
+
 #define GET_KEY { "GET", "/api/v1/keys/{id}" }
 
 #define LIMIT_FLAG      { .name = "limit", .value = "N", .doc = "how many at most on a page" }

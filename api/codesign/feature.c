@@ -327,6 +327,8 @@ static const struct outbox_row outbox[] = {
         .handler = codesign_command_handler,
         .deadline_ms = 10000,
         .attempts = 12,
+        .awaited = true,
+        .upkeep = &codesign_command_upkeep,
         .doc = "Runs accepted signings.",
     },
     {
@@ -335,6 +337,7 @@ static const struct outbox_row outbox[] = {
         .deadline_ms = 10000,
         .attempts = 1000,
         .cap_destination = 1,
+        .upkeep = &codesign_cleanup_upkeep,
         .doc = "Destroys the key of a keyless signing.",
     },
 };

@@ -68,6 +68,8 @@ struct fault governance_look(struct op *op, struct services *services, const str
         .digest_algorithm = hash_algorithm_text(request->hash),
         .now = at,
     };
+    CLEANUP(permit_release) struct permit permit = { 0 };
+    TRY(bulkheads_enter(op, services->bulkheads, BULKHEAD_POLICY, &permit));
     policy_decide(services->policy, config, &input, &made.decision);
     if (made.decision.outcome == POLICY_APPROVE) {
         TRY(resource_of(op, request, identity, made.resource));

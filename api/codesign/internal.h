@@ -320,4 +320,7 @@ struct fault route_keyless(struct request *request);
 struct fault route_operation_get(struct request *request);
 struct fault route_operation_list(struct request *request);
 
+/* upkeep.c */
+extern const struct outbox_upkeep codesign_command_upkeep, codesign_cleanup_upkeep;
+
 #endif

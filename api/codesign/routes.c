@@ -165,9 +165,11 @@ static struct fault ended_badly(struct op *op, const struct codesign_operation *
 static struct fault execute(struct request *request, enum codesign_form form)
 {
     CLEANUP(codesign_waiter_leave) struct codesign_waiter waiter;
+    CLEANUP(permit_release) struct permit permit = { 0 };
     struct codesign_operation operation;
     codesign_waiter_enter(&waiter, request->op->command_id);
     TRY(check_enabled(request));
+    TRY(bulkheads_enter(request->op, request->services->bulkheads, BULKHEAD_OUTBOX, &permit));
     TRY(accept_once(request, form));
     TRY(codesign_await(request->op, request->services, &waiter, &operation));
     if (strcmp(operation.state, "completed") != 0) {

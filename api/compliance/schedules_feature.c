@@ -220,6 +220,11 @@ static const struct event_row events[] = {
     { EVENT_REPORT_FAILED, 1, project_report_failed, "A report could not be made; the schedule goes on." },
 };
 
+/* A report that nobody finished is ended by the worker below, whatever became of its row. */
+static const struct outbox_upkeep upkeep = {
+    .closed = "a report that failed is not made again: the schedule's next one is due after its interval",
+};
+
 /* Outbound: on the threads that wait for others, of which it gets one, so that no signing waits for a report. */
 static const struct outbox_row outbox[] = {
     { .destination = REPORT_OUTBOX,
@@ -229,6 +234,7 @@ static const struct outbox_row outbox[] = {
       .cap_tenant = 1,
       .cap_destination = 1,
       .outbound = true,
+      .upkeep = &upkeep,
       .doc = "The report of a schedule that was due." },
 };
 

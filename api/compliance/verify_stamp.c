@@ -3,7 +3,10 @@
 
 #include "api/tsa/verify.h"
 
-#define AT "/signed_export/timestamp"
+#define AT      "/signed_export/timestamp"
+/* A pack is stamped while it is made. Whoever holds a key that leaked later can write an early generated_at, but gets
+ * only late stamps. */
+#define LATE_US (3600 * US_PER_S)
 
 struct fault verify_stamp(struct check *check, struct span token)
 {
@@ -34,6 +37,9 @@ struct fault verify_stamp(struct check *check, struct span token)
     int64_t allowance = info.accuracy_us > 0 ? info.accuracy_us : US_PER_S;
     if (info.time < check->generated - allowance) {
         return refuse(check, PACK_STAMP_TIME, AT, "stamped at %s, before the manifest was made", text);
+    }
+    if (info.time > check->generated + LATE_US + allowance) {
+        return refuse(check, PACK_STAMP_LATE, AT, "stamped at %s, long after the manifest says that it was made", text);
     }
     verdict->timestamp_good = true;
     verdict->timestamp_at = info.time;

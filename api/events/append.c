@@ -1,5 +1,7 @@
 #include "api/events/internal.h"
 
+#include "appliance/base/tracing.h"
+
 #include <stdio.h>
 
 #define ATTEMPT_MS  2000 /* one wait for an acknowledgement */
@@ -63,6 +65,7 @@ struct publication {
     natsMsg *message;
     bool sent; /* once it went out without an answer, it may be stored */
     mono_ns started;
+    bool duplicate; /* it was there before */
 };
 
 static struct fault fill_message(struct op *op, const struct event_append *append, struct publication *publication)
@@ -107,9 +110,11 @@ static struct fault publish_once(struct op *op, struct event_log *log, struct pu
     options.ExpectStream = log->config->nats_stream;
     options.ExpectLastSubjectSeq = append->expect ? append->expected : 0;
     options.ExpectNoMessage = append->expect && append->expected == 0;
+    op->event_log_waits++;
     status = js_PublishMsg(&ack, log->js, publication->message, &options, &code);
     if (status == NATS_OK) {
         *ret_seq = ack->Sequence;
+        publication->duplicate = ack->Duplicate;
         jsPubAck_Destroy(ack);
         return OK;
     }
@@ -170,19 +175,36 @@ static struct fault publish(struct op *op, struct event_log *log, struct publica
 struct fault events_append(struct op *op, struct event_log *log, const struct event_append *append, uint64_t *ret_seq)
 {
     BUG_IF(op->tx_open != 0);
+    TRY(op_settle(op));
     struct publication publication = { .append = append, .message_id = append->message_id, .started = clock_mono() };
     if (publication.message_id.text[0] == '\0') {
         TRY(uuid_new(&publication.message_id));
     }
     uint64_t seq = 0;
+    struct trace_span span;
+    trace_enter(op, &span, TRACE_PRODUCER, "append", "svc.events.lane", append->lane);
     struct fault fault = fill_message(op, append, &publication);
     if (!FAULTED(fault)) {
         fault = publish(op, log, &publication, &seq);
     }
     natsMsg_Destroy(publication.message);
+    if (span.on && !FAULTED(fault)) {
+        span.id = publication.duplicate ? span.id : trace_append_id(publication.message_id.text);
+        span.attribute = (struct trace_attribute){ "svc.stream.sequence", NULL, (int64_t)seq };
+    }
+    (void)trace_leave(&span, fault);
+    if (log->on_append != NULL) {
+        log->on_append(log->on_append_arg, clock_mono() - publication.started, fault);
+    }
     TRY(fault);
     event_log_saw(log, seq);
     op_record(op, seq);
     *ret_seq = seq;
     return OK;
+}
+
+void event_log_on_append(struct event_log *log, void (*on_append)(void *arg, mono_ns took, struct fault end), void *arg)
+{
+    log->on_append = on_append;
+    log->on_append_arg = arg;
 }

@@ -22,7 +22,12 @@
  * otherwise; one that is away is not waited for. The same is looked at again, before the next append, after every
  * reconnect; in a cluster also whenever a server comes to the stream or leaves it, and once a minute.
  *
- * Thread-safe, except event_log_close; a reader belongs to one thread.
+ * TLS when nats.tls_ca_file or nats.tls_certificate_file is set or an address is tls://: then nothing goes over a
+ * connection without it, and the server's certificate has to be of these authorities and of the address's name.
+ *
+ * A stream with fewer replicas than nats.replicas gets them when the log is opened.
+ *
+ * Thread-safe, except event_log_close and event_log_reload; a reader belongs to one thread.
  */
 #ifndef API_EVENTS_EVENTS_H
 #define API_EVENTS_EVENTS_H
@@ -74,6 +79,11 @@ DEFINE_FREEP(struct event_log, event_log_close)
  *   LOG_UNTRUSTED     event_log_distrust was called; nothing was stored, or it was sent and never acknowledged
  *   TOO_LARGE         over EVENT_MESSAGE_MAX;  BAD_ARGUMENT  lane, type or data are not as they must be */
 struct fault events_append(struct op *op, struct event_log *log, const struct event_append *append, uint64_t *ret_seq);
+
+/* For measurements: called at the end of every append, in its thread, with how long it took and how it ended. Set once,
+ * before anything is appended. */
+void event_log_on_append(struct event_log *log, void (*on_append)(void *arg, mono_ns took, struct fault end),
+                         void *arg);
 
 /* One event as read back. All texts borrow from the message. */
 struct event_view {
@@ -199,6 +209,11 @@ struct event_copy {
 };
 struct fault event_log_append_again(struct op *op, struct event_log *log, const struct event_copy *copy);
 
+/* Connects anew when the file of the login or of TLS has changed, or when the servers refused the login: to be called
+ * now and then, by one thread. What was connected before stays in use until the new one stands; calls under way are
+ * repeated on that. Never fails: it is told in the log, and tried again. */
+void event_log_reload(struct event_log *log);
+
 /* The newest sequence that this process knows to be stored: from its own appends and from what the server said. */
 uint64_t event_log_seen(const struct event_log *log);
 
@@ -207,7 +222,7 @@ struct event_log_state {
     uint64_t first_missing;                     /* the first sequence up to last_seq that is not there; 0 = none */
     unsigned replicas_desired, replicas_actual; /* actual: the leader and the followers that are online and current */
     bool connected;
-    bool closed; /* for good: the servers refused the login twice. A new process has to read the credentials again */
+    bool closed;       /* the servers refused the login twice: until event_log_reload has one that they accept */
     unsigned connects; /* how often a connection was made: 1 = the first still stands */
 };
 /* At most a second old, without a round trip as a rule: for probes and metrics. */

@@ -24,10 +24,13 @@ struct history {
 };
 
 struct event_log {
-    const struct config *config; /* borrowed */
-    natsOptions *options;
-    natsConnection *connection;
-    jsCtx *js;
+    const struct config *config;          /* borrowed */
+    struct link *link;                    /* the connection, and older ones behind it; link.c */
+    _Atomic(natsConnection *) connection; /* the link's, as is js: both live for minutes after they were replaced */
+    _Atomic(jsCtx *) js;
+    uint64_t stamp; /* of the files that it was made with; this and the two below: the reloader's */
+    mono_ns look_due, closed_due;
+    atomic_uint connects_before;      /* made before the current link's first */
     atomic_uint connects;             /* made connections, as far as event_log_count_connects has seen */
     atomic_uint accepted_connect;     /* the one for which stream and servers were last found safe */
     _Atomic mono_ns accepted_at;      /* when that was */
@@ -35,11 +38,13 @@ struct event_log {
     _Atomic uint64_t distrusted_from; /* 0 = appends are taken */
     pthread_mutex_t lock;             /* guards the rest; never held over I/O */
     pthread_cond_t changed;           /* connects, checking, refreshing */
-    bool checking, refreshing, closed;
+    bool checking, refreshing;
     uint64_t keepers; /* which servers keep the stream, and which of them are there: changes when either does */
     struct event_log_state state;
     mono_ns state_at; /* 0 = never */
     struct history history;
+    void (*on_append)(void *arg, mono_ns took, struct fault end); /* NULL = nobody measures */
+    void *on_append_arg;
     uint64_t good_holes, good_first; /* so many messages are missing, and all of them are replaced; 0 = not looked */
 };
 
@@ -60,6 +65,12 @@ int64_t wait_ms(mono_ns deadline, int64_t most_ms);
 /* The body of an answer as text of its own, bounded. */
 struct span message_span(const natsMsg *message);
 
+/* Makes a connection with what the files hold now, and puts it in the place of the one that is there; that one stays
+ * when it fails. *ret_refused: the servers do not accept the login, or TLS was not to be had as configured. */
+struct fault link_renew(struct event_log *log, struct buf *why, bool *ret_refused);
+bool link_closed_locked(const struct event_log *log); /* with log->lock */
+void links_free(struct event_log *log);
+
 /* The replacement of a sequence that is known to have one. */
 struct fault history_read(struct op *op, struct event_log *log, uint64_t stream_seq, struct event_message *ret_message);
 /* Under a subject of the second stream, which is made when there is none: also what a backup gives back. */
@@ -69,6 +80,9 @@ void history_free(struct history *history);
 /* Makes the stream when there is none and `may_create`, or compares it with what it must be; then asks its servers
  * about syncing. `why` gets one line. */
 struct fault stream_accept(struct event_log *log, bool may_create, mono_ns deadline, struct buf *why);
+/* Raises the replicas of the streams to what is configured. LOG_UNSAFE with a line when the servers cannot have so
+ * many. */
+struct fault stream_grow(struct event_log *log, mono_ns deadline, struct buf *why);
 /* The stream as its server describes it; the caller destroys *ret_info. */
 natsStatus stream_get(struct event_log *log, mono_ns deadline, jsStreamInfo **ret_info, jsErrCode *ret_code);
 /* LOG_UNSAFE with a line when a stream of this configuration could lose or drop a message. */

@@ -178,7 +178,7 @@ static bool must_refresh(struct event_log *log, struct event_log_state *ret_stat
     log->refreshing = log->refreshing || mine;
     *ret_state = log->state;
     ret_state->connected = connected;
-    ret_state->closed = log->closed;
+    ret_state->closed = link_closed_locked(log);
     ret_state->connects = atomic_load(&log->connects);
     ret_state->replicas_desired = (unsigned)log->config->nats_replicas;
     event_log_unlock(log);

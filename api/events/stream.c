@@ -1,9 +1,13 @@
 /* The stream: what it must be, and making it. */
+#include "api/events/history.h"
 #include "api/events/internal.h"
+
+#include "appliance/base/log.h"
 
 #include <stdio.h>
 
 #define CHECK_MS 2000
+#define GROW_MS  10000
 #define RETRY_NS (200 * NS_PER_MS)
 
 static bool one_of_ours(const jsStreamConfig *stream)
@@ -130,6 +134,65 @@ static struct fault check_end(struct event_log *log, const jsStreamInfo *info, s
     }
     event_log_saw(log, info->State.LastSeq);
     return OK;
+}
+
+/* A stream that was made with fewer replicas than are configured now gets them; never fewer than it has. Messages are
+ * copied to the new ones meanwhile: readiness tells until they are current. */
+static struct fault grow(struct event_log *log, const jsStreamConfig *have, mono_ns deadline, struct buf *why)
+{
+    jsOptions options;
+    jsErrCode code = 0;
+    jsStreamConfig wanted = *have;
+    if (have->Replicas >= log->config->nats_replicas) {
+        return OK;
+    }
+    natsStatus status = jsOptions_Init(&options);
+    if (status == NATS_OK) {
+        wanted.Replicas = log->config->nats_replicas;
+        options.Wait = wait_ms(deadline, GROW_MS);
+        status = js_UpdateStream(NULL, log->js, &wanted, &options, &code);
+    }
+    if (status == NATS_OK) {
+        log_write(INFO, "event_log_replicas_raised", LOG_TEXT("stream", have->Name), LOG_INT("from", have->Replicas),
+                  LOG_INT("to", wanted.Replicas));
+        return OK;
+    }
+    struct fault fault = nats_fault(NULL, status, code, "giving a stream more replicas");
+    IGNORE(buf_printf(
+        why,
+        "event log: stream %s has %lld replicas and cannot be given the %lld of nats.replicas: %s, JetStream "
+        "error %u; a cluster of so many servers with JetStream and room on disk has to be there\n",
+        have->Name, (long long)have->Replicas, (long long)wanted.Replicas, natsStatus_GetText(status), (unsigned)code));
+    return worth_repeating(fault) ? FAULT(LOG_UNAVAILABLE) : FAULT(LOG_UNSAFE);
+}
+
+static struct fault grow_history(struct event_log *log, mono_ns deadline, struct buf *why)
+{
+    char name[HISTORY_SUBJECT_MAX];
+    jsOptions options;
+    jsErrCode code = 0;
+    jsStreamInfo *info = NULL;
+    history_name(log, name);
+    REQUIRE(jsOptions_Init(&options) == NATS_OK, INTERNAL);
+    options.Wait = wait_ms(deadline, CHECK_MS);
+    if (js_GetStreamInfo(&info, log->js, name, &options, &code) != NATS_OK) {
+        return OK; /* none, as a rule; whoever needs it looks again */
+    }
+    struct fault fault = grow(log, info->Config, deadline, why);
+    jsStreamInfo_Destroy(info);
+    return fault;
+}
+
+struct fault stream_grow(struct event_log *log, mono_ns deadline, struct buf *why)
+{
+    jsStreamInfo *info = NULL;
+    if (log->config->nats_replicas == 1) {
+        return OK;
+    }
+    TRY(get_or_add(log, true, deadline, &info, why));
+    struct fault fault = grow(log, info->Config, deadline, why);
+    jsStreamInfo_Destroy(info);
+    return FAULTED(fault) ? fault : grow_history(log, deadline, why);
 }
 
 struct fault stream_accept(struct event_log *log, bool may_create, mono_ns deadline, struct buf *why)

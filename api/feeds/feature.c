@@ -142,6 +142,11 @@ static const struct event_row events[] = {
       "A batch is given up; the feed stands still until it is saved again." },
 };
 
+/* work.c reconciles batches at the start, with a range of records to check. */
+static const struct outbox_upkeep upkeep = {
+    .closed = "a feed that stands still goes on when it is saved again or resumed (audit feeds resume)",
+};
+
 static const struct outbox_row outbox[] = {
     { .destination = FEED_OUTBOX,
       .handler = feed_deliver,
@@ -150,6 +155,7 @@ static const struct outbox_row outbox[] = {
       .cap_tenant = CAP_TENANT,
       .cap_destination = CAP_ALL,
       .outbound = true,
+      .upkeep = &upkeep,
       .doc = "Sends a batch of audit records to a feed's collector." },
 };
 

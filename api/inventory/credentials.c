@@ -13,15 +13,23 @@ static const struct sql SQL_LIST = {
             "ORDER BY c.created_us DESC, c.kind || ':' || c.id DESC",
     6,
 };
-static const struct sql SQL_ONE = {
-    "inventory_credential",
-    COLUMNS "(SELECT * FROM " CREDENTIALS " a WHERE kind = $2 AND id = $3) c" JOIN_OWNER,
-    3,
-};
+/* One statement for each kind: with the kind as a parameter the planner would plan all three branches, each time anew.
+ */
+#define ONE(kind)                   \
+    { "inventory_credential_" kind, \
+      COLUMNS "(SELECT * FROM " CREDENTIALS " a WHERE kind = '" kind "' AND id = $2) c" JOIN_OWNER, 2 }
+static const struct sql SQL_ONE[] = { ONE("key"), ONE("token"), ONE("certificate") };
+static const char *const kinds[] = { "key", "token", "certificate" };
+static_assert(COUNT_OF(kinds) == COUNT_OF(SQL_ONE));
 
 bool credential_kind_known(const char *kind)
 {
-    return strcmp(kind, "key") == 0 || strcmp(kind, "token") == 0 || strcmp(kind, "certificate") == 0;
+    for (size_t i = 0; i < COUNT_OF(kinds); i++) {
+        if (strcmp(kind, kinds[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 bool credential_owner_complete(const struct credential_owner *owner)
@@ -105,8 +113,13 @@ struct fault credential_get(struct op *op, struct services *services, const char
 {
     CLEANUP(tx_rollbackp) struct tx *tx = NULL;
     CLEANUP(rows_freep) struct rows *rows = NULL;
+    size_t which = 0;
+    while (which < COUNT_OF(kinds) && strcmp(kinds[which], kind) != 0) {
+        which++;
+    }
+    REQUIRE(which < COUNT_OF(kinds), NOT_FOUND);
     TRY(tx_begin(op, services->store, STORE_REQUEST, &tx));
-    TRY(tx_query(tx, &SQL_ONE, (struct sql_arg[]){ SQL_INT(now), SQL_TEXT(kind), SQL_TEXT(id) }, 3, &rows));
+    TRY(tx_query(tx, &SQL_ONE[which], (struct sql_arg[]){ SQL_INT(now), SQL_TEXT(id) }, 2, &rows));
     REQUIRE(rows_count(rows) == 1, NOT_FOUND);
     return read_row(op, rows, 0, ret_credential);
 }

@@ -151,6 +151,11 @@ struct crypto_listener {
 void crypto_listener_start(const struct config *config);
 const struct crypto_listener *crypto_listener(void);
 
+/* ---- expiry.c: when certificates end, as gauges ---- */
+#define EXPIRY_METRICS 3
+extern const struct metric expiry_metrics[EXPIRY_METRICS];
+struct fault inventory_expiry(struct op *op, struct services *services); /* a worker */
+
 /* ---- crypto_append.c ---- */
 
 /* EVENT_DATASET_READ: who was given which dataset, and its digest; durable when it returns OK. A HEAD request is given

@@ -204,11 +204,19 @@ static struct fault start(struct op *op, struct services *services)
     return OK;
 }
 
+static const struct worker_row workers[] = {
+    { "inventory-expiry", 5000, false, inventory_expiry },
+};
+
 const struct feature inventory_crypto_feature = {
     .name = "inventory_crypto",
     .routes = routes,
     .route_count = COUNT_OF(routes),
     .events = events,
     .event_count = COUNT_OF(events),
+    .workers = workers,
+    .worker_count = COUNT_OF(workers),
+    .metrics = expiry_metrics,
+    .metric_count = EXPIRY_METRICS,
     .start = start,
 };

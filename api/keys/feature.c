@@ -205,11 +205,13 @@ static const struct outbox_row outbox[] = {
       .attempts = 1000,
       .cap_tenant = 2,
       .cap_destination = 4,
+      .upkeep = &keys_erase_upkeep,
       .doc = "Erases a destroyed key from the token." },
     { .destination = KEYS_DESTINATION_RETIRE,
       .handler = key_retire,
       .deadline_ms = 15000,
       .attempts = 1000,
+      .upkeep = &keys_retire_upkeep,
       .doc = "Records that a key's overlap has ended." },
 };
 
@@ -230,6 +232,9 @@ const struct metric key_metrics[KEY_METRICS] = {
                                    { "purpose", "state" } },
     [KEY_METRIC_CERTIFICATE_END] = { "svc_signer_key_certificate_expiry_timestamp_seconds", METRIC_GAUGE,
                                      "When the first certificate of a purpose's keys in use ends.", PER_PURPOSE },
+    [KEY_METRIC_END] = { "svc_signer_key_expiry_timestamp_seconds", METRIC_GAUGE,
+                         "When the first of a purpose's keys in use reaches the end that was set for it.",
+                         PER_PURPOSE },
     [KEY_METRIC_PROBES] = { "svc_signer_probes_total",
                             METRIC_COUNTER,
                             "Probes of keys by result: ok, failed (the key), unavailable (token or signer).",

@@ -166,6 +166,7 @@ void key_probes_forget(void);
 enum key_metric {
     KEY_METRIC_COUNT_OF_KEYS,
     KEY_METRIC_CERTIFICATE_END,
+    KEY_METRIC_END,
     KEY_METRIC_PROBES,
     KEY_METRIC_PROBE_FAILING,
     KEY_METRIC_PROBE_GOOD,
@@ -212,5 +213,8 @@ struct fault key_make_in_token(struct op *op, struct services *services, struct 
  * stay in the token. Other processes follow with their next data key, within an hour. */
 struct fault key_rotate_seal(struct op *op, struct services *services, struct managed_key *ret_key);
 struct fault route_seal_rotate(struct request *request);
+
+/* upkeep.c */
+extern const struct outbox_upkeep keys_erase_upkeep, keys_retire_upkeep;
 
 #endif

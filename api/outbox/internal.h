@@ -15,6 +15,7 @@
 /* A leased row. Owned by the outbox from lease to outcome. */
 struct job {
     int64_t id, attempt;
+    bool failed_before; /* something is noted of it */
     struct tenant_id tenant;
     const struct outbox_row *row;
     char *key;
@@ -38,10 +39,12 @@ struct outbox {
     struct outbox_config config;
     const struct outbox_row *rows[DESTINATIONS_MAX]; /* of this outbox alone */
     size_t row_count;
-    struct buf destinations; /* theirs, with commas between */
-    unsigned tenant_most;    /* in flight for one tenant, whatever its rows allow; 0 = all */
-    struct uuid worker_id;   /* of this outbox in this process */
-    atomic_bool stop_told;   /* the same as `stopping`, for handlers */
+    struct buf destinations;                /* theirs, with commas between */
+    struct buf awaited;                     /* those of them that requests wait for */
+    atomic_bool narrow;                     /* only these */
+    unsigned tenant_most, destination_most; /* in flight for one, whatever its rows allow; 0 = all */
+    struct uuid worker_id;                  /* of this outbox in this process */
+    atomic_bool stop_told;                  /* the same as `stopping`, for handlers */
     pthread_t threads[OUTBOX_THREADS_MAX];
     unsigned thread_count;
 
@@ -64,16 +67,24 @@ struct fault lease_pairs(struct tx *tx, const struct outbox *outbox, const struc
 /* Leases rows that are due, up to each pair's count. The list is the caller's. */
 struct fault lease_take(struct tx *tx, const struct outbox *outbox, const struct pair *pairs, size_t count,
                         struct job **ret_jobs, unsigned *ret_count);
-struct fault lease_sweep(struct tx *tx); /* leases that ran out */
+struct fault lease_sweep(struct tx *tx);                                                  /* leases that ran out */
+struct fault lease_return(struct tx *tx, const struct outbox *outbox, int64_t *ret_rows); /* ours, too */
 struct fault lease_async(struct tx *tx); /* this transaction need not wait for the disk */
+/* `code`: what a failed attempt met. */
 struct fault lease_outcome(struct op *op, const struct outbox *outbox, const struct job *job, enum outcome outcome,
-                           int64_t delay_us);
+                           int64_t delay_us, const char *code);
 
 /* share.c: who gets how many, without I/O. Keeps the pairs that get some, in order, and sets their `count`. */
 void share_out(const struct outbox *outbox, unsigned capacity, struct pair *pairs, size_t *count);
+/* What `share_out` bounds a tenant and a destination by. */
+void share_caps(struct outbox *outbox);
 int64_t retry_delay_us(int64_t attempt);
 struct pair *flight_of(struct outbox *outbox, const struct outbox_row *row, struct tenant_id tenant);
 
 void *outbox_run(void *outbox); /* worker.c */
+
+/* traced.c: the operation goes on with the trace of the event that queued the row. */
+void outbox_trace_begin(struct op *op, const struct job *job);
+void outbox_trace_end(const struct op *op, const struct job *job, struct fault fault, mono_ns began);
 
 #endif

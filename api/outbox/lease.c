@@ -36,7 +36,8 @@ static const struct sql SQL_TAKE = {
     " FOR UPDATE SKIP LOCKED) x)"
     " UPDATE svc.outbox SET state = 'processing', worker_id = $5, attempts = attempts + 1,"
     " lease_until_us = " NOW_US " + picked.lease FROM picked WHERE outbox.id = picked.id"
-    " RETURNING outbox.id, tenant_id, destination, key, trace_id, payload, attempts",
+    " RETURNING outbox.id, tenant_id, destination, key, trace_id, payload, attempts,"
+    " EXISTS (SELECT FROM svc.outbox_failures f WHERE f.tenant_id = outbox.tenant_id AND f.outbox_id = outbox.id)",
     5,
 };
 static const struct sql SQL_SWEEP = {
@@ -44,6 +45,13 @@ static const struct sql SQL_SWEEP = {
     "UPDATE svc.outbox SET state = 'pending', worker_id = '', lease_until_us = 0"
     " WHERE state = 'processing' AND lease_until_us < " NOW_US,
     0,
+};
+
+static const struct sql SQL_RETURN = {
+    "outbox_return",
+    "UPDATE svc.outbox SET state = 'pending', worker_id = '', lease_until_us = 0"
+    " WHERE state = 'processing' AND (worker_id = $1 OR lease_until_us < " NOW_US ")",
+    1,
 };
 
 /* Only as long as the lease is still this one: `attempts` tells. */
@@ -67,6 +75,20 @@ static const struct sql outcomes[] = {
                             "UPDATE svc.outbox SET state = 'pending', worker_id = '', lease_until_us = 0,"
                             " attempts = attempts - 1" MINE,
                             3 },
+};
+
+static const struct sql SQL_FAILED = {
+    "outbox_failed",
+    "INSERT INTO svc.outbox_failures (tenant_id, outbox_id, code, attempts, first_us, last_us)"
+    " VALUES ($1, $2, $3, $4, " NOW_US ", " NOW_US ")"
+    " ON CONFLICT (tenant_id, outbox_id) DO UPDATE SET code = excluded.code, attempts = excluded.attempts,"
+    " last_us = excluded.last_us",
+    4,
+};
+static const struct sql SQL_UNFAILED = {
+    "outbox_unfailed",
+    "DELETE FROM svc.outbox_failures WHERE tenant_id = $1 AND outbox_id = $2",
+    2,
 };
 
 void job_free(struct job *job)
@@ -98,6 +120,11 @@ struct fault lease_sweep(struct tx *tx)
     return tx_queue(tx, &SQL_SWEEP, NULL, 0);
 }
 
+struct fault lease_return(struct tx *tx, const struct outbox *outbox, int64_t *ret_rows)
+{
+    return tx_exec(tx, &SQL_RETURN, (struct sql_arg[]){ SQL_TEXT(outbox->worker_id.text) }, 1, ret_rows);
+}
+
 static bool listed(const struct pair *pairs, size_t count, const struct outbox_row *row, const char *tenant)
 {
     for (size_t i = 0; i < count; i++) {
@@ -114,7 +141,8 @@ struct fault lease_pairs(struct tx *tx, const struct outbox *outbox, const struc
     CLEANUP(rows_freep) struct rows *rows = NULL;
     const char *destination = cursor->row != NULL ? cursor->row->destination : "";
     struct sql_arg args[] = { SQL_TEXT(destination), SQL_TEXT(cursor->tenant.text),
-                              SQL_SPAN(buf_span(&outbox->destinations)) };
+                              SQL_SPAN(
+                                  buf_span(atomic_load(&outbox->narrow) ? &outbox->awaited : &outbox->destinations)) };
     size_t count = 0;
     TRY(tx_query(tx, &SQL_PAIRS, args, COUNT_OF(args), &rows));
     for (size_t i = 0; i < rows_count(rows) && count < OUTBOX_PAIRS_MAX; i++) {
@@ -146,6 +174,7 @@ static struct fault make_job(const struct outbox *outbox, const struct rows *row
     made->payload = (struct buf)BUF_INIT(payload.len + 1);
     TRY(buf_put(&made->payload, payload));
     made->attempt = rows_int(rows, at, 6);
+    made->failed_before = rows_bool(rows, at, 7);
     *ret_job = TAKE(made);
     return OK;
 }
@@ -196,8 +225,18 @@ struct fault lease_take(struct tx *tx, const struct outbox *outbox, const struct
     return OK;
 }
 
+/* For operators; nothing is decided from it. */
+static struct fault note_failure(struct tx *tx, const struct job *job, enum outcome outcome, const char *code)
+{
+    struct sql_arg args[] = { SQL_TEXT(job->tenant.text), SQL_INT(job->id), SQL_TEXT(code), SQL_INT(job->attempt) };
+    if (outcome == OUTCOME_RETRY || outcome == OUTCOME_DEAD) {
+        return tx_queue(tx, &SQL_FAILED, args, COUNT_OF(args));
+    }
+    return outcome == OUTCOME_DELIVERED && job->failed_before ? tx_queue(tx, &SQL_UNFAILED, args, 2) : OK;
+}
+
 struct fault lease_outcome(struct op *op, const struct outbox *outbox, const struct job *job, enum outcome outcome,
-                           int64_t delay_us)
+                           int64_t delay_us, const char *code)
 {
     CLEANUP(tx_rollbackp) struct tx *tx = NULL;
     struct sql_arg args[] = { SQL_INT(job->id), SQL_TEXT(outbox->worker_id.text), SQL_INT(job->attempt),
@@ -205,5 +244,6 @@ struct fault lease_outcome(struct op *op, const struct outbox *outbox, const str
     TRY(tx_begin(op, outbox->config.store, STORE_BOOKKEEPING, &tx));
     TRY(lease_async(tx));
     TRY(tx_queue(tx, &outcomes[outcome], args, outcomes[outcome].args));
+    TRY(note_failure(tx, job, outcome, code));
     return tx_commit(&tx);
 }

@@ -2,8 +2,6 @@
 
 #include "appliance/base/alloc.h"
 
-#define TENANT_SPARES 8u /* one thread in so many is kept from a tenant that would take them all */
-
 static struct fault list_row(struct outbox *outbox, const struct outbox_row *row)
 {
     BUG_IF(outbox->row_count == DESTINATIONS_MAX || row->deadline_ms <= 0 || row->attempts == 0);
@@ -11,6 +9,9 @@ static struct fault list_row(struct outbox *outbox, const struct outbox_row *row
         BUG_IF(strcmp(outbox->rows[i]->destination, row->destination) == 0); /* one handler a destination */
     }
     TRY(buf_printf(&outbox->destinations, "%s%s", outbox->row_count > 0 ? "," : "", row->destination));
+    if (row->awaited) {
+        TRY(buf_printf(&outbox->awaited, "%s%s", outbox->awaited.len > 0 ? "," : "", row->destination));
+    }
     outbox->rows[outbox->row_count++] = row;
     return OK;
 }
@@ -39,7 +40,8 @@ struct fault outbox_start(const struct outbox_config *config, struct outbox **re
     made->worker_id = worker_id;
     made->ready_end = &made->ready;
     made->destinations = (struct buf)BUF_INIT((size_t)DESTINATIONS_MAX * 64);
-    made->tenant_most = config->outbound ? config->threads - config->threads / TENANT_SPARES : 0;
+    made->awaited = (struct buf)BUF_INIT((size_t)DESTINATIONS_MAX * 64);
+    share_caps(made);
     BUG_IF(pthread_mutex_init(&made->lock, NULL) != 0);
     BUG_IF(pthread_cond_init(&made->changed, NULL) != 0);
     struct fault fault = list_rows(made);
@@ -86,6 +88,19 @@ void outbox_wake(struct outbox *outbox)
     BUG_IF(pthread_mutex_unlock(&outbox->lock) != 0);
 }
 
+void outbox_narrow(struct outbox *outbox)
+{
+    atomic_store(&outbox->narrow, true);
+}
+
+struct fault outbox_sweep(struct op *op, struct outbox *outbox, int64_t *ret_rows)
+{
+    CLEANUP(tx_rollbackp) struct tx *tx = NULL;
+    TRY(tx_begin(op, outbox->config.store, STORE_BOOKKEEPING, &tx));
+    TRY(lease_return(tx, outbox, ret_rows));
+    return tx_commit(&tx);
+}
+
 void outbox_stop_begin(struct outbox *outbox)
 {
     BUG_IF(pthread_mutex_lock(&outbox->lock) != 0);
@@ -117,5 +132,6 @@ void outbox_free(struct outbox *outbox)
     BUG_IF(pthread_cond_destroy(&outbox->changed) != 0);
     BUG_IF(pthread_mutex_destroy(&outbox->lock) != 0);
     buf_free(&outbox->destinations);
+    buf_free(&outbox->awaited);
     mem_free(outbox);
 }

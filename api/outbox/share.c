@@ -4,6 +4,18 @@
 #define RETRY_FIRST_US (250000)
 #define RETRY_MOST_US  (60 * US_PER_S)
 
+#define SPARES 8u /* one thread in so many is kept from a destination that would take them all */
+
+void share_caps(struct outbox *outbox)
+{
+    const struct outbox_config *config = &outbox->config;
+    unsigned spare = config->threads / SPARES;
+    unsigned destination = config->outbound ? config->threads - spare : 0;
+    unsigned tenant = config->outbound ? destination - spare : 0; /* less, or one tenant would fill a destination */
+    outbox->tenant_most = config->cap_tenant > 0 ? config->cap_tenant : tenant;
+    outbox->destination_most = config->cap_destination > 0 ? config->cap_destination : destination;
+}
+
 static bool same_pair(const struct pair *pair, const struct outbox_row *row, struct tenant_id tenant)
 {
     return pair->row == row && tenant_id_equal(pair->tenant, tenant);
@@ -68,6 +80,7 @@ static bool fits(const struct outbox *outbox, const struct pair *pairs, size_t c
     unsigned destination = in_flight(outbox, row, NULL) + given(pairs, count, row);
     return (row->cap_tenant == 0 || tenant < row->cap_tenant) &&
            (row->cap_destination == 0 || destination < row->cap_destination) &&
+           (outbox->destination_most == 0 || destination < outbox->destination_most) &&
            (outbox->tenant_most == 0 || of_tenant(outbox, pairs, count, &pair->tenant) < outbox->tenant_most);
 }
 

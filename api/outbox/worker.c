@@ -164,8 +164,15 @@ static void say(const struct job *job, const struct op *op, struct fault fault, 
 }
 
 static void tell(struct outbox *outbox, const struct job *job, const struct op *op, struct fault fault,
-                 enum outcome outcome)
+                 enum outcome outcome, mono_ns began)
 {
+    static const char *const results[] = {
+        [OUTCOME_DELIVERED] = "delivered", [OUTCOME_RETRY] = "retry", [OUTCOME_DEAD] = "dead_lettered"
+    };
+    if (outbox->config.on_attempt != NULL) {
+        double seconds = (double)(clock_mono() - began) / (double)NS_PER_S;
+        outbox->config.on_attempt(outbox->config.arg, job->row->destination, results[outcome], seconds);
+    }
     if (!FAULTED(fault)) {
         return;
     }
@@ -188,17 +195,18 @@ static struct fault handle(struct outbox *outbox, struct job *job, struct op *op
         .id = (uint64_t)job->id,
         .stopping = &outbox->stop_told,
     };
-    memcpy(op->trace_id, job->trace_id, sizeof(op->trace_id));
+    outbox_trace_begin(op, job);
     TRY(uuid_derive("svc.outbox", parts, COUNT_OF(parts), &op->command_id));
     return job->row->handler(op, outbox->config.services, &item);
 }
 
-static void record(struct outbox *outbox, struct op *op, const struct job *job, enum outcome outcome, int64_t delay_us)
+static void record(struct outbox *outbox, struct op *op, const struct job *job, enum outcome outcome, int64_t delay_us,
+                   struct fault met)
 {
     struct fault fault = OK;
     for (int i = 0; i < OUTCOME_TRIES; i++) {
         renew(op, OUTCOME_MS);
-        fault = lease_outcome(op, outbox, job, outcome, delay_us);
+        fault = lease_outcome(op, outbox, job, outcome, delay_us, fault_row(met.code)->text);
         if (!FAULTED(fault)) {
             return;
         }
@@ -210,16 +218,18 @@ static void record(struct outbox *outbox, struct op *op, const struct job *job, 
 static void run_job(struct outbox *outbox, struct op *own, struct job *job)
 {
     struct op *op = NULL;
+    mono_ns began = clock_mono();
     struct fault fault = op_new("system:outbox", job->tenant, job->row->deadline_ms, &op);
     if (!FAULTED(fault)) {
         fault = handle(outbox, job, op);
         BUG_IF(op->tx_open != 0); /* a handler left a transaction open */
+        outbox_trace_end(op, job, fault, began);
     }
     enum outcome outcome = judge(job, fault);
     int64_t delay_us = outcome == OUTCOME_RETRY ? retry_delay_us(job->attempt) : 0;
-    tell(outbox, job, op, fault, outcome);
+    tell(outbox, job, op, fault, outcome, began);
     op_free(op);
-    record(outbox, own, job, outcome, delay_us);
+    record(outbox, own, job, outcome, delay_us, fault);
     if (outcome == OUTCOME_RETRY) {
         mono_ns due = clock_mono() + delay_us * 1000 + NS_PER_MS;
         lock(outbox);
@@ -271,7 +281,7 @@ static void give_back(struct outbox *outbox, struct op *own)
 {
     struct job *job = take_ready(outbox);
     unlock(outbox);
-    record(outbox, own, job, OUTCOME_GIVE_BACK, 0);
+    record(outbox, own, job, OUTCOME_GIVE_BACK, 0, OK);
     lock(outbox);
     flight_of(outbox, job->row, job->tenant)->count--;
     job_free(job);

@@ -103,6 +103,8 @@ struct fault route_policy_explain(struct request *request)
     struct may_sign input;
     struct jout jout;
     TRY(take_question(request, &input));
+    CLEANUP(permit_release) struct permit permit = { 0 };
+    TRY(bulkheads_enter(request->op, request->services->bulkheads, BULKHEAD_POLICY, &permit));
     jout_init(&jout, &out);
     policy_explain(&jout, request->services->policy, request->services->config, &input);
     TRY(jout_end(&jout));

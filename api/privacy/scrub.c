@@ -2,6 +2,7 @@
  */
 #include "api/privacy/internal.h"
 
+#include "api/snapshot/snapshot.h"
 #include "appliance/base/failpoint.h"
 
 #define EVENT_MAX 4096
@@ -116,9 +117,11 @@ struct fault erasure_scrub(struct op *op, struct services *services, const struc
     struct finding finding = { 0 };
     int64_t messages = 0, rows = 0;
     uint64_t seq = 0;
+    unsigned snapshots = 0;
     struct jout jout;
     TRY(mark_lanes(op, services, erasure));
     TRY(erase_superseded(op, services, erasure, &messages));
+    TRY(snapshot_forget(op, services->config, services->log, &snapshots));
     TRY(blank_answers(op, services, subject, &rows));
     TRY(privacy_standing(op, services, subject->text, &standing));
     TRY(privacy_find(op, services, subject, erasure->requested_seq + 1, standing.checkpoint, &finding));

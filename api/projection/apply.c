@@ -310,6 +310,14 @@ static struct fault begin_batch(struct op *op, struct tx *tx, struct batch *batc
     return moved ? OK : op_fail(op, FAULT(CONFLICT), "another projector moved the checkpoint");
 }
 
+struct fault applier_project(const struct applier *applier, struct projection *projection,
+                             const struct event_view *event)
+{
+    const struct event_row *row = row_of(applier, event);
+    REQUIRE(row != NULL, PROJECTION_FAILED);
+    return row->project != NULL ? row->project(projection, event) : OK;
+}
+
 static struct fault apply_event(struct batch *batch, const struct event_view *event)
 {
     struct projection *projection = &batch->projection;

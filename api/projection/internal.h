@@ -3,6 +3,7 @@
 #define API_PROJECTION_INTERNAL_H
 
 #include "api/projection/chain.h"
+#include "api/projection/leadership.h"
 #include "api/projection/projection.h"
 #include "api/projection/tree.h"
 #include "api/store/array.h"
@@ -55,6 +56,11 @@ struct fault tree_keep_record(struct projection *projection, struct tree_tail *t
                               struct span record);
 void tree_tail_free(struct tree_tail *tail);
 
+/* ---- traced.c ---- */
+
+/* A span for each of the messages, in its own trace, as far as that is recorded and the message is new. */
+void projection_traced(const struct event_message *messages, size_t count, mono_ns began);
+
 /* ---- rows.c: copies and records of one tenant that follow one another, written by one statement each ---- */
 
 struct row_columns {
@@ -93,6 +99,9 @@ struct fault applier_apply(struct op *op, struct applier *applier, const struct 
  * id of messages[i] was applied before. */
 struct fault applier_replay(struct op *op, struct tx *tx, struct applier *applier, const struct event_message *messages,
                             const bool *again, size_t count);
+/* The function of the event's row runs in `tx`; nothing else is written. PROJECTION_FAILED without such a row. */
+struct fault applier_project(const struct applier *applier, struct projection *projection,
+                             const struct event_view *event);
 struct fault applier_record_failure(struct op *op, struct applier *applier, uint64_t stream_seq, struct fault fault);
 
 /* rolling(n) = SHA-256("svc.log.rolling.v1" 0x00, rolling(n-1), SHA-256(body n)); rolling(0) = 32 zero bytes. */
@@ -140,7 +149,10 @@ struct projection {
     unsigned outbox_rows; /* of this message */
     bool outbox;
     struct fold *fold; /* NULL: nothing is folded */
-    size_t turn;       /* messages */
+    /* rederive.c: where the row that is looked for goes; then no row is written, and none settled. */
+    struct projection_effect *wanted;
+    bool found;
+    size_t turn; /* messages */
     struct note notes[NOTES_MAX];
     size_t note_count;
     struct tally tallies[TALLIES_MAX]; /* of the batch, not yet written */
@@ -234,11 +246,12 @@ struct projector {
     bool gathering;
     bool stopping;
     unsigned waiters;
-    uint64_t applied;    /* checkpoint, as committed */
-    uint64_t generation; /* 1 + applied batches */
-    bool leader;
-    uint64_t failed_seq; /* 0 = none */
-    bool looked;         /* the first comparison is done */
+    uint64_t applied;        /* checkpoint, as committed */
+    uint64_t generation;     /* 1 + applied batches */
+    bool leader;             /* while the lease lasts */
+    _Atomic mono_ns renewed; /* the lease; leadership.h */
+    uint64_t failed_seq;     /* 0 = none */
+    bool looked;             /* the first comparison is done */
     struct trust_verdict verdict;
 };
 void projector_lock(struct projector *projector);

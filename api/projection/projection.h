@@ -47,9 +47,35 @@ utc_us projection_time(const struct projection *projection);
  * clocks of several hosts say. At most 256 rows a message. */
 struct fault projection_outbox(struct projection *projection, const char *destination, const char *key,
                                struct span payload, int64_t delay_us);
+/* The stream sequence of the message that queued the row of this id. */
+uint64_t projection_outbox_seq(int64_t outbox_id);
 /* Settles a row from the event that records its outcome: "delivered" or "dead-lettered". */
 struct fault projection_outbox_settle(struct projection *projection, const char *destination, const char *key,
                                       const char *state);
+
+/* Puts a dead-lettered row back to pending, due at once, with its attempts before it; without effect on any other row.
+ */
+struct fault projection_outbox_requeue(struct projection *projection, const char *destination, const char *key);
+
+/* An outbox row as its event makes it: the same bytes whenever it is made. */
+struct projection_effect {
+    const char *destination, *key, *trace_id;
+    struct span payload;
+    int64_t id; /* stream sequence of the message * 256 + number */
+    utc_us due, created;
+};
+/* Makes a row that was lost as it was, unless one stands there. */
+struct fault projection_outbox_restore(struct projection *projection, const struct projection_effect *effect);
+
+/* The row that the message `stream_seq` of op's tenant queued under destination and key, derived from the message
+ * again: the projection functions of its events run once more in a transaction that is taken back. Before that the
+ * message has to be the one that was applied: its copy is what its digest says, it stands in the log the same, and its
+ * audit records and their chain follow from it. *ret_effect lives in op's arena. BUG_IF(tx_open).
+ *   NOT_FOUND       the message is good and queues no such row
+ *   OUTBOX_SOURCE   the retained history is not what was applied (the note says where)
+ *   another fault   it could not be looked, or the functions do not run as things stand */
+struct fault projection_rederive(struct op *op, struct projector *projector, uint64_t stream_seq,
+                                 const char *destination, const char *key, struct projection_effect *ret_effect);
 
 /* ---- rewritten history (events.h) ----
  * At an activation the projector regenerates the tenant: its copies become the replacements, and all its projection
@@ -124,6 +150,11 @@ struct projector_config {
     size_t table_count;
     void (*on_outbox)(void *arg);
     void *arg;
+    /* For measurements: a transaction with so many messages was committed and took so long. From the projector's
+     * thread; NULL = nobody measures. */
+    void (*on_applied)(void *arg, size_t messages, mono_ns took);
+    /* Of projection_rebuild and projection_prove, after each batch: so far of the log; NULL = nobody wants to know. */
+    void (*on_progress)(void *arg, uint64_t done, uint64_t last);
 };
 struct fault projector_start(const struct projector_config *config, struct projector **ret_projector);
 void projector_stop(struct projector *projector); /* drains the batch in hand, joins */
@@ -154,6 +185,11 @@ void projector_state(struct projector *projector, struct projector_state *ret_st
  * LOG_UNTRUSTED, naming the sequence, leaves the read model at the last message that is good. May be run again after
  * an interruption. CONFLICT while a projector leads. */
 struct fault projection_rebuild(struct op *op, const struct projector_config *config, uint64_t *ret_messages);
+/* Is the log up to message `last` the one with this rolling digest (SNAPSHOT_MISMATCH), and equal to the copies
+ * (LOG_UNTRUSTED)? Copies that are missing are written, and those of what an activated generation replaced since:
+ * *ret_written says how many. Nothing else is changed. */
+struct fault projection_prove(struct op *op, const struct projector_config *config, uint64_t last,
+                              const struct sha256 *rolling, uint64_t *ret_written);
 
 /* ---- repair ----
  * A log that lost its tail gets it again from the verified copies, message by message, each at the sequence that it had

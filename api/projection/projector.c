@@ -21,7 +21,7 @@ struct run {
     struct projector *projector;
     struct op *op;
     struct op *look_op; /* looking forgets its arena */
-    struct store_lock *leadership;
+    struct leadership *leadership;
     struct event_reader *reader;
     unsigned joins; /* of the reader, when the log was last looked at; 0 = not yet */
     uint64_t sample_at;
@@ -86,7 +86,7 @@ static void step_down(struct run *run)
 {
     drop_reader(run);
     if (run->leadership != NULL) {
-        store_lock_free(TAKE(run->leadership));
+        leadership_free(TAKE(run->leadership));
         publish_leader(run->projector, false);
         log_write(INFO, "projector_stepped_down");
     }
@@ -99,7 +99,7 @@ static struct fault try_to_lead(struct run *run)
     bool held = false;
     run->lead_due = clock_mono() + LEAD_AGAIN_NS;
     batch_op_reset(run->op, APPLY_MS);
-    TRY(store_lock_try(run->op, projector->config.store, STORE_LOCK_PROJECTOR, &run->leadership, &held));
+    TRY(leadership_try(run->op, projector->config.store, &projector->renewed, &run->leadership, &held));
     if (!held) {
         return OK;
     }
@@ -139,15 +139,20 @@ static struct fault apply(struct run *run, const struct event_message *messages,
     bool outbox = false;
     uint64_t bad_seq = 0;
     run->op->note = (struct fault_note){ 0 };
-    run->op->deadline = clock_mono() + APPLY_MS * NS_PER_MS;
+    mono_ns began = clock_mono();
+    run->op->deadline = began + APPLY_MS * NS_PER_MS;
     struct fault fault = applier_apply(run->op, projector->applier, messages, count, &outbox, &bad_seq);
     if (fault.code == FAULT_LOG_UNTRUSTED) {
         projector_found_bad(projector, (struct trust_verdict){ .cause = TRUST_ALTERED, .first_bad_seq = bad_seq });
     }
     TRY(fault);
+    projection_traced(messages, count, began);
     run->backoff = 0;
     run->passing = 0;
     run->applied_at = clock_mono();
+    if (projector->config.on_applied != NULL) {
+        projector->config.on_applied(projector->config.arg, count, run->applied_at - began);
+    }
     publish(projector, projector->applier->checkpoint, 0);
     if (outbox && projector->config.on_outbox != NULL) {
         projector->config.on_outbox(projector->config.arg);
@@ -311,7 +316,7 @@ static void work_off(struct run *run)
     bool applying = false;
     struct fault fault = ahead_start("system:projector", run->reader, UINT64_MAX - 1, &ahead);
     while (!FAULTED(fault) && count >= BACKLOG_MESSAGES / 2 && projector_going(run->projector) &&
-           may_apply(run->projector) && store_lock_alive(run->leadership)) {
+           may_apply(run->projector) && leadership_held(run->leadership)) {
         fault = ahead_next(ahead, clock_mono() + READ_NS, &batch);
         applying = !FAULTED(fault);
         if (applying) {
@@ -332,7 +337,7 @@ static void lead(struct run *run)
 {
     struct projector *projector = run->projector;
     size_t count = 0;
-    if (!store_lock_alive(run->leadership)) {
+    if (!leadership_held(run->leadership)) {
         step_down(run);
         return;
     }

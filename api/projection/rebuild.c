@@ -42,6 +42,9 @@ static struct fault replay(struct op *op, struct rebuild *rebuild)
         REQUIRE(!op_expired(op), DEADLINE);
         struct fault fault = ahead_next(ahead, clock_mono() + READ_NS, &batch);
         fault = FAULTED(fault) ? fault : apply_all(rebuild, batch);
+        if (!FAULTED(fault) && rebuild->config->on_progress != NULL) {
+            rebuild->config->on_progress(rebuild->config->arg, rebuild->applier->checkpoint, rebuild->last);
+        }
         if (FAULTED(fault)) {
             const struct fault_note *note = batch != NULL ? &batch->op->note : &op->note;
             op_note_log(op, "%s", note->log_detail);
@@ -83,8 +86,8 @@ static struct fault rebuild_with(struct op *op, struct rebuild *rebuild)
 struct fault projection_rebuild(struct op *op, const struct projector_config *config, uint64_t *ret_messages)
 {
     bool held = false;
-    CLEANUP(store_lock_freep) struct store_lock *leadership = NULL;
-    TRY(store_lock_try(op, config->store, STORE_LOCK_PROJECTOR, &leadership, &held));
+    CLEANUP(leadership_freep) struct leadership *leadership = NULL;
+    TRY(leadership_try(op, config->store, NULL, &leadership, &held));
     if (!held) {
         return op_fail(op, FAULT(CONFLICT), "a projector is running on this database: stop svc-api first");
     }

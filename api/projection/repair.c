@@ -219,8 +219,8 @@ struct fault projection_repair_log(struct op *op, struct store *store, struct ev
                                    const struct log_repair_request *request, struct log_repair *ret_repair)
 {
     bool held = false;
-    CLEANUP(store_lock_freep) struct store_lock *leadership = NULL;
-    TRY(store_lock_try(op, store, STORE_LOCK_PROJECTOR, &leadership, &held));
+    CLEANUP(leadership_freep) struct leadership *leadership = NULL;
+    TRY(leadership_try(op, store, NULL, &leadership, &held));
     if (!held) {
         return op_fail(op, FAULT(CONFLICT), "a projector is running on this database: stop svc-api first");
     }

@@ -63,6 +63,19 @@ static const struct sql SQL_OUTBOX_SETTLE = {
     " WHERE tenant_id = $1 AND destination = $2 AND key = $3",
     4,
 };
+static const struct sql SQL_OUTBOX_REQUEUE = {
+    "projection_outbox_requeue",
+    "UPDATE svc.outbox SET state = 'pending', worker_id = '', lease_until_us = 0, attempts = 0, due_us = 0"
+    " WHERE tenant_id = $1 AND destination = $2 AND key = $3 AND state = 'dead-lettered'",
+    3,
+};
+static const struct sql SQL_OUTBOX_RESTORE = {
+    "projection_outbox_restore",
+    "INSERT INTO svc.outbox (id, tenant_id, destination, key, trace_id, payload, state, worker_id, lease_until_us,"
+    " attempts, due_us, created_us) VALUES ($1, $2, $3, $4, $5, $6, 'pending', '', 0, 0, $7, $8)"
+    " ON CONFLICT DO NOTHING",
+    8,
+};
 static const struct sql SQL_LANE_LAST = {
     "projection_lane_last",
     "SELECT coalesce(max(stream_seq), 0) FROM svc.event_envelopes WHERE tenant_id = $1 AND lane = $2",
@@ -272,6 +285,29 @@ static struct fault fold_outbox(struct projection *projection, const char *desti
     return projection_row_make(projection, &outbox_table, name, values);
 }
 
+/* A row that is derived again (rederive.c). The first of a key counts, as in the table. */
+static struct fault offer_effect(struct projection *projection, const char *destination, const char *key,
+                                 struct span payload, int64_t id, int64_t due)
+{
+    struct projection_effect *wanted = projection->wanted;
+    const struct event_view *event = projection->event;
+    if (projection->found || strcmp(destination, wanted->destination) != 0 || strcmp(key, wanted->key) != 0) {
+        return OK;
+    }
+    TRY(arena_copy(projection->op->arena, payload, &wanted->payload));
+    TRY(arena_text(projection->op->arena, span_text(event->trace_id), &wanted->trace_id));
+    wanted->id = id;
+    wanted->due = due;
+    wanted->created = event->time;
+    projection->found = true;
+    return OK;
+}
+
+uint64_t projection_outbox_seq(int64_t outbox_id)
+{
+    return (uint64_t)outbox_id / OUTBOX_ROWS_MAX;
+}
+
 struct fault projection_outbox(struct projection *projection, const char *destination, const char *key,
                                struct span payload, int64_t delay_us)
 {
@@ -283,7 +319,9 @@ struct fault projection_outbox(struct projection *projection, const char *destin
     }
     int64_t id = (int64_t)(event->stream_seq * OUTBOX_ROWS_MAX + projection->outbox_rows);
     int64_t due = delay_us > 0 ? event->time + delay_us : 0;
-    if (projection_folds(projection)) {
+    if (projection->wanted != NULL) {
+        TRY(offer_effect(projection, destination, key, payload, id, due));
+    } else if (projection_folds(projection)) {
         TRY(fold_outbox(projection, destination, key, payload, id, due));
     } else {
         const struct sql_arg args[] = {
@@ -311,6 +349,9 @@ struct fault projection_outbox_settle(struct projection *projection, const char 
                                       const char *state)
 {
     BUG_IF(strcmp(state, "delivered") != 0 && strcmp(state, "dead-lettered") != 0);
+    if (projection->wanted != NULL) {
+        return OK;
+    }
     if (projection_folds(projection)) {
         const char *name = NULL;
         TRY(fold_key(projection, destination, key, &name));
@@ -322,6 +363,27 @@ struct fault projection_outbox_settle(struct projection *projection, const char 
     struct sql_arg args[] = { SQL_TEXT(projection->event->tenant.text), SQL_TEXT(destination), SQL_TEXT(key),
                               SQL_TEXT(state) };
     return tx_queue(projection->tx, &SQL_OUTBOX_SETTLE, args, COUNT_OF(args));
+}
+
+struct fault projection_outbox_requeue(struct projection *projection, const char *destination, const char *key)
+{
+    const struct sql_arg args[] = { SQL_TEXT(projection->event->tenant.text), SQL_TEXT(destination), SQL_TEXT(key) };
+    TRY(projection_fold_write(projection));
+    projection->outbox = true;
+    return tx_queue(projection->tx, &SQL_OUTBOX_REQUEUE, args, COUNT_OF(args));
+}
+
+struct fault projection_outbox_restore(struct projection *projection, const struct projection_effect *effect)
+{
+    const struct sql_arg args[] = {
+        SQL_INT(effect->id),           SQL_TEXT(projection->event->tenant.text),
+        SQL_TEXT(effect->destination), SQL_TEXT(effect->key),
+        SQL_TEXT(effect->trace_id),    SQL_BYTES(effect->payload),
+        SQL_INT(effect->due),          SQL_INT(effect->created),
+    };
+    TRY(projection_fold_write(projection));
+    projection->outbox = true;
+    return tx_queue(projection->tx, &SQL_OUTBOX_RESTORE, args, COUNT_OF(args));
 }
 
 struct fault projection_lane_last(struct tx *tx, struct tenant_id tenant, const char *lane, uint64_t *ret_seq)

@@ -2,6 +2,7 @@
 #include "api/projection/internal.h"
 
 #include "appliance/base/alloc.h"
+#include "appliance/base/tracing.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -110,7 +111,7 @@ static struct fault reached(struct op *op, const struct projector *projector, ui
     return projector->stopping ? FAULT(CANCELLED) : FAULT(DEADLINE);
 }
 
-struct fault projector_wait(struct op *op, struct projector *projector, uint64_t stream_seq)
+static struct fault wait_for(struct op *op, struct projector *projector, uint64_t stream_seq)
 {
     BUG_IF(op->tx_open != 0);
     projector_lock(projector);
@@ -125,6 +126,11 @@ struct fault projector_wait(struct op *op, struct projector *projector, uint64_t
     return fault.code != FAULT_DEADLINE
                ? fault
                : op_fail(op, fault, "recorded, and not yet visible: the projection is behind; ask again");
+}
+
+struct fault projector_wait(struct op *op, struct projector *projector, uint64_t stream_seq)
+{
+    return TRACED(op, TRACE_INTERNAL, "projection wait", NULL, NULL, wait_for(op, projector, stream_seq));
 }
 
 struct fault projector_catch_up(struct op *op, struct projector *projector)
@@ -167,7 +173,7 @@ void projector_state(struct projector *projector, struct projector_state *ret_st
     struct projector_state state = {
         .checkpoint = projector->applied,
         .log_last = event_log_seen(projector->config.log),
-        .leader = projector->leader,
+        .leader = projector->leader && clock_mono() - atomic_load(&projector->renewed) < LEADERSHIP_LEASE_NS,
         .stopped_at_failure = projector->failed_seq != 0,
         .failed_seq = projector->failed_seq,
         .log_trusted = projector->looked && projector->verdict.cause == TRUST_GOOD,

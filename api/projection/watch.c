@@ -114,6 +114,7 @@ static void walk(struct watch *watch)
 static void tick(struct watch *watch)
 {
     struct event_log_state state;
+    event_log_reload(watch->projector->config.log);
     batch_op_reset(watch->op, WATCH_MS);
     struct fault fault = event_log_state(watch->op, watch->projector->config.log, &state);
     if (FAULTED(fault) || !state.connected) {

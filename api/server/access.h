@@ -8,6 +8,7 @@
 
 extern const struct metric http_requests_total;
 extern const struct metric http_request_duration_seconds;
+extern const struct metric http_waits_total;
 
 /* Successful probes are recorded at level debug, everything else at info. */
 void access_record(struct metrics *metrics, const struct op *op, const struct message *message,

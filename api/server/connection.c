@@ -123,9 +123,8 @@ static void op_begin(struct worker *worker, mono_ns started, const struct messag
     secret_wipe(&worker->op, sizeof(worker->op));
     worker->op =
         (struct op){ .arena = arena, .deadline = started + worker->listener->core->services->config->http_deadline };
-    bool once = message != NULL && message_header_count(message, "traceparent") == 1;
     /* A generator that fails is the module's error state: nothing may go on, the gate decides at the next start. */
-    BUG_IF(FAULTED(trace_begin(&worker->op, once ? message_header(message, "traceparent") : NULL)));
+    BUG_IF(FAULTED(trace_begin(&worker->op, message)));
 }
 
 /* The caller's credentials have been looked at. civetweb keeps the header block until the connection's next request;
@@ -184,7 +183,7 @@ static bool must_close(const struct worker *worker, const struct message *messag
 {
     bool unread = message->content_length > 0 && !message->body_read;
     return response->close || (unread && message->content_length > KEEP_DRAIN_MAX) ||
-           (unread && message_header(message, "Expect") != NULL) || atomic_load(&worker->listener->core->draining) ||
+           (unread && message_header(message, "Expect") != NULL) || atomic_load(&worker->listener->core->leaving) ||
            slots_pressed(worker->listener->slots);
 }
 

@@ -3,6 +3,7 @@
 #ifndef API_SERVER_CONNECTION_H
 #define API_SERVER_CONNECTION_H
 
+#include "api/server/admission.h"
 #include "api/server/listener.h"
 #include "api/server/slots.h"
 #include "api/server/sockets.h"

@@ -1,12 +1,11 @@
-#include "api/server/exchange.h"
-
+#include "api/server/admission.h"
 #include "api/server/idempotency.h"
 #include "api/server/problem.h"
+#include "api/server/rate.h"
 #include "api/server/reconcile.h"
+#include "api/server/spine_metrics.h"
 #include "appliance/base/log.h"
-
-/* A burst waits this long for its bulkhead before it is sent away. */
-#define BULKHEAD_WAIT_NS (3 * NS_PER_S)
+#include "appliance/base/tracing.h"
 
 struct exchange {
     struct core *core;
@@ -16,8 +15,8 @@ struct exchange {
     struct request request;
     struct request_private inside;
     const char *allow; /* set when only other methods match */
-    bool admitted;
-    struct permit permit;
+    bool charged;      /* the request has cost its tenant a token */
+    struct stay stay;
 };
 
 static struct fault find_route(struct exchange *x)
@@ -32,45 +31,15 @@ static struct fault find_route(struct exchange *x)
     TRY(router_match(x->op, x->core->router, x->message->listener, x->message->method, &path, &x->inside.match,
                      &x->allow));
     x->request.route = x->inside.match.route;
+    x->op->sampled = x->op->sampled && (x->request.route->flags & ROUTE_PROBE) == 0;
     return OK;
 }
 
-static struct fault saturated(struct op *op)
+static struct fault join(struct exchange *x)
 {
-    return op_fail(op, FAULT(SATURATED), "too many requests are being handled: repeat this one as it is");
-}
-
-static struct fault admit(struct exchange *x)
-{
-    struct admission *admission = x->message->admission;
-    if ((x->request.route->flags & ROUTE_PROBE) != 0) {
-        return OK;
-    }
-    if (atomic_load(&x->core->draining)) {
-        x->response->close = true;
-        return op_fail(x->op, FAULT(CANCELLED), "this instance is stopping: repeat the request as it is");
-    }
-    if (admission != NULL) {
-        x->admitted = true;
-        if (atomic_fetch_add(&admission->handling, 1) >= admission->max) {
-            return saturated(x->op);
-        }
-    }
-    struct bulkhead *bulkhead = x->core->bulkheads[x->request.route->bulkhead];
-    mono_ns patience = clock_mono() + BULKHEAD_WAIT_NS;
-    mono_ns until = patience < x->op->deadline ? patience : x->op->deadline;
-    if (bulkhead != NULL && FAULTED(bulkhead_enter(bulkhead, until, &x->permit))) {
-        return saturated(x->op);
-    }
-    return OK;
-}
-
-static void leave(struct exchange *x)
-{
-    permit_release(&x->permit);
-    if (x->admitted) {
-        (void)atomic_fetch_sub(&x->message->admission->handling, 1);
-    }
+    struct fault fault = admission_join(x->op, x->core, x->message->admission, x->request.route, &x->stay);
+    x->response->close = x->response->close || fault.code == FAULT_CANCELLED;
+    return fault;
 }
 
 static struct fault check_size(struct exchange *x)
@@ -97,6 +66,26 @@ static struct fault identify(struct exchange *x)
                        permission_text(permission));
     }
     return OK;
+}
+
+/* Public routes have no tenant; a server without a budget has no limit. */
+static struct fault charge(struct exchange *x)
+{
+    struct rate *rate = x->core->services->rate;
+    if (rate == NULL || x->request.route->permission == PERMISSION_PUBLIC) {
+        return OK;
+    }
+    TRY(rate_take(x->op, rate));
+    x->charged = true;
+    return OK;
+}
+
+/* A refusal that asks to come again, before anything was done, costs nothing. */
+static void refund(const struct exchange *x, struct fault fault)
+{
+    if (x->charged && FAULTED(fault) && fault_row(fault.code)->http == 503 && x->op->recorded == OP_RECORDED_NOTHING) {
+        rate_refund(x->op, x->core->services->rate);
+    }
 }
 
 static struct fault check_body_kind(struct exchange *x)
@@ -181,6 +170,33 @@ static struct fault settle(struct exchange *x, const struct idempotency_claim *c
     return idempotency_record(x->op, store, claim, x->response, secret);
 }
 
+/* The handler ran behind a claim that is on its way, as far as its first question to the database or its first effect.
+ * Where the claim was ours it went on from there; where it was not, it has done nothing. Where it never got so far, its
+ * end counts, once the claim is known to be ours. *ret_ours false: the response is the kept one. */
+static struct fault await_claim(struct exchange *x, struct idempotency_claim *claim, bool *ret_ours,
+                                struct fault *fault, bool *ran)
+{
+    const struct fault_note note = x->op->note;
+    bool asked = claim->state != IDEMPOTENCY_SENT, was_ours = claim->state == IDEMPOTENCY_OURS;
+    if (!was_ours) {
+        TRY(idempotency_await(claim));
+    }
+    *ret_ours = claim->state == IDEMPOTENCY_OURS;
+    if (was_ours || !*ret_ours) {
+        return OK;
+    }
+    if (!asked) {
+        x->op->note = note;
+        return OK;
+    }
+    bool close = x->response->close; /* ours by now: what ran before has done nothing, so it runs anew */
+    response_clear(x->response);
+    x->response->close = close;
+    x->op->note = (struct fault_note){ .set = false };
+    *fault = run(x, ran);
+    return OK;
+}
+
 static struct fault run_once(struct exchange *x)
 {
     const struct services *services = x->core->services;
@@ -192,21 +208,25 @@ static struct fault run_once(struct exchange *x)
                                           .body = x->request.raw_body,
                                           .instance = services->instance };
     struct idempotency_claim claim;
-    TRY(idempotency_claim(x->op, services->store, &wanted, &claim, x->response));
-    if (claim.replayed) {
-        return OK;
-    }
     bool ran = false;
+    bool ours = false;
+    TRY(TRACED(x->op, TRACE_INTERNAL, "idempotency claim", NULL, NULL,
+               idempotency_begin(x->op, services->store, &wanted, &claim, x->response)));
     struct fault fault = run(x, &ran);
-    return settle(x, &claim, fault, ran);
+    struct fault claimed = await_claim(x, &claim, &ours, &fault, &ran);
+    spine_claimed(services, claimed, ours);
+    TRY(claimed);
+    return ours ? settle(x, &claim, fault, ran) : OK;
 }
 
 static struct fault serve(struct exchange *x)
 {
     TRY(find_route(x));
-    TRY(admit(x));
+    TRY(join(x));
     TRY(check_size(x));
     TRY(identify(x));
+    TRY(charge(x));
+    TRY(admission_turn(x->op, x->core, x->request.route, &x->stay));
     TRY(idempotency_key_check(x->op, x->request.route, message_header(x->message, "Idempotency-Key")));
     TRY(check_body_kind(x));
     TRY(query_parse(x->op, x->message->query, x->request.route->query, &x->inside.query));
@@ -251,7 +271,8 @@ void dispatch(struct core *core, struct op *op, struct message *message, struct 
                                   .response = response,
                                   .private_ = &x.inside };
     struct fault fault = serve(&x);
-    leave(&x);
+    refund(&x, fault);
+    admission_leave(&x.stay);
     if (FAULTED(fault) && response->sent) {
         cut_off(op, fault, response);
     } else if (FAULTED(fault)) {

@@ -6,17 +6,10 @@
 #include "api/server/request.h"
 #include "api/server/response.h"
 #include "api/server/router.h"
-#include "appliance/base/bulkhead.h"
 
 #include <stdatomic.h>
 
 struct probes;
-
-/* How many requests one listener may be handling; beyond it they are refused at once, so that threads stay free. */
-struct admission {
-    atomic_uint handling;
-    unsigned max;
-};
 
 /* What every request needs. Owned by the server; read-only after start except the atomics. */
 struct core {
@@ -24,10 +17,10 @@ struct core {
     const struct feature *const *features;
     size_t feature_count;
     struct router *router;
-    struct bulkhead *bulkheads[BULKHEAD_EVIDENCE + 1]; /* by enum route_bulkhead; NONE is NULL */
     struct probes *probes;
-    struct buf openapi; /* printed once */
-    atomic_bool draining;
+    struct buf openapi;   /* printed once */
+    atomic_bool leaving;  /* readiness has ended and answers close their connections; requests are taken */
+    atomic_bool draining; /* they are not */
 };
 
 struct request_private {

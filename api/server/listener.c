@@ -189,6 +189,11 @@ void listener_stop_accepting(struct listener *listener)
     (void)slots_cut_waiting(listener->slots);
 }
 
+void listener_cut(struct listener *listener)
+{
+    (void)slots_cut_all(listener->slots);
+}
+
 size_t listener_busy(struct listener *listener)
 {
     return slots_busy(listener->slots);

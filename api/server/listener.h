@@ -26,6 +26,7 @@ int listener_port(const struct listener *listener);
 void listener_relieve(struct listener *listener);
 /* New connections are refused from now on; waiting ones are cut. */
 void listener_stop_accepting(struct listener *listener);
+void listener_cut(struct listener *listener);    /* every connection: what is still being answered is not heard */
 size_t listener_busy(struct listener *listener); /* requests in hand */
 /* Ends all threads. NULL is fine. */
 void listener_close(struct listener *listener);

@@ -1,6 +1,7 @@
 /*
- * What /healthz, /readyz and /metrics tell. Checks run in the thread that asks, one at a time for the whole process,
- * each within its budget, and their outcome is kept for a moment: a flood of probes costs one check and some copies.
+ * What /healthz, /readyz and /metrics tell. Checks run again and again on threads of their own, each within its budget
+ * and none behind another; what they found last is kept. So a probe waits for nothing and nobody, whatever hangs, and a
+ * flood of probes costs some copies. A check that has not ended for ten seconds counts as failed ("stuck").
  *
  * Readiness: db, nats, projection, signer and the features' own rows, each "ok" or one short word; safe numbers beside.
  * A datastore read that could not be had in time (a busy pool, not an unreachable server) is shed: named in `degraded`,
@@ -22,11 +23,14 @@ struct fault probes_new(struct services *services, const struct feature *const *
 void probes_free(struct probes *probes);
 DEFINE_FREEP(struct probes, probes_free)
 
-/* JSON in op's arena, and whether all is well (200 or 503). SATURATED when the check that runs now does not end. */
+/* Every check once, in this thread; from then on they are kept up to date. Before anybody asks. */
+struct fault probes_watch(struct probes *probes);
+
+/* JSON in op's arena, and whether all is well (200 or 503). */
 struct fault probes_health(struct op *op, struct probes *probes, struct span *ret_json, bool *ret_well);
 struct fault probes_readiness(struct op *op, struct probes *probes, struct span *ret_json, bool *ret_well);
 /* Prometheus text, gauges of the plumbing brought up to date. */
-struct fault probes_metrics(struct op *op, struct probes *probes, struct buf *out);
+struct fault probes_metrics(struct probes *probes, struct buf *out);
 
 /* Rows of the plumbing's own metrics that probes_metrics sets. */
 extern const struct metric probe_metrics[];

@@ -21,22 +21,9 @@ const char *request_header(const struct request *request, const char *name)
     return message_header(request->private_->message, name);
 }
 
-void request_bulkhead(const struct request *request, enum route_bulkhead bulkhead, struct bulkhead_load *ret_load)
+void request_bulkhead(const struct request *request, enum bulkhead_name bulkhead, struct bulkhead_load *ret_load)
 {
-    const struct core *core = request->private_->core;
-    const struct config *config = core->services->config;
-    const struct bulkhead *held = core->bulkheads[bulkhead];
-    const int64_t limits[] = { 0, config->bulkhead_api, config->bulkhead_protocol, config->bulkhead_heavy,
-                               config->bulkhead_evidence };
-    const int64_t queues[] = { 0, config->bulkhead_api_queue, config->bulkhead_protocol_queue,
-                               config->bulkhead_heavy_queue, config->bulkhead_evidence_queue };
-    *ret_load = (struct bulkhead_load){ 0 };
-    if (held != NULL) {
-        *ret_load = (struct bulkhead_load){ .limit = (unsigned)limits[bulkhead],
-                                            .queue = (unsigned)queues[bulkhead],
-                                            .in_use = bulkhead_in_use(held),
-                                            .waiting = bulkhead_waiting(held) };
-    }
+    bulkheads_load(request->services->bulkheads, bulkhead, ret_load);
 }
 
 const char *request_base_url(const struct request *request)

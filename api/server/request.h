@@ -28,10 +28,7 @@ const char *request_query(const struct request *request, const char *name);
 const char *request_header(const struct request *request, const char *name); /* NULL when absent */
 const char *request_base_url(const struct request *request);
 /* How full a bulkhead is at the moment; all 0 for BULKHEAD_NONE. */
-struct bulkhead_load {
-    unsigned limit, queue, in_use, waiting;
-};
-void request_bulkhead(const struct request *request, enum route_bulkhead bulkhead, struct bulkhead_load *ret_load);
+void request_bulkhead(const struct request *request, enum bulkhead_name bulkhead, struct bulkhead_load *ret_load);
 
 /* The whole answer at once; status 0 = the route's success status. Content type application/json. */
 struct fault response_json(struct request *request, int status, const struct buf *json);

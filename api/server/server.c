@@ -55,19 +55,6 @@ static void *janitor(void *arg)
     return NULL;
 }
 
-static struct fault make_bulkheads(struct core *core)
-{
-    const struct config *config = core->services->config;
-    TRY(bulkhead_new((unsigned)config->bulkhead_api, (unsigned)config->bulkhead_api_queue,
-                     &core->bulkheads[BULKHEAD_API]));
-    TRY(bulkhead_new((unsigned)config->bulkhead_protocol, (unsigned)config->bulkhead_protocol_queue,
-                     &core->bulkheads[BULKHEAD_PROTOCOL]));
-    TRY(bulkhead_new((unsigned)config->bulkhead_heavy, (unsigned)config->bulkhead_heavy_queue,
-                     &core->bulkheads[BULKHEAD_HEAVY]));
-    return bulkhead_new((unsigned)config->bulkhead_evidence, (unsigned)config->bulkhead_evidence_queue,
-                        &core->bulkheads[BULKHEAD_EVIDENCE]);
-}
-
 static struct fault make_core(struct core *core, const struct server_config *config, struct buf *why)
 {
     core->services = config->services;
@@ -76,8 +63,7 @@ static struct fault make_core(struct core *core, const struct server_config *con
     core->openapi.max = OPENAPI_MAX;
     TRY(router_new(config->features, config->feature_count, why, &core->router));
     TRY(openapi_print(config->features, config->feature_count, &core->openapi));
-    TRY(make_bulkheads(core));
-    return probes_new(config->services, config->features, config->feature_count, &core->draining, &core->probes);
+    return probes_new(config->services, config->features, config->feature_count, &core->leaving, &core->probes);
 }
 
 static struct fault open_tls(struct server *server, struct buf *why)
@@ -128,6 +114,7 @@ static struct fault open_all(struct server *server, const struct server_config *
 {
     const struct config *settings = config->services->config;
     TRY(make_core(&server->core, config, why));
+    TRY(probes_watch(server->core.probes));
     if (!config->probes_only) {
         TRY(open_tls(server, why));
         TRY(open_plain(server, LISTENER_PLAIN, settings->http_plain_listen, why));
@@ -159,8 +146,14 @@ struct fault server_start(const struct server_config *config, struct buf *why, s
     return OK;
 }
 
+void server_leave(struct server *server)
+{
+    atomic_store(&server->core.leaving, true);
+}
+
 void server_stop_accepting(struct server *server)
 {
+    server_leave(server);
     atomic_store(&server->core.draining, true);
     for (int kind = 0; kind < LISTENER_COUNT; kind++) {
         if (kind != LISTENER_PROBE && server->listeners[kind] != NULL) {
@@ -180,20 +173,45 @@ static size_t busy(struct server *server)
     return busy;
 }
 
-/* The janitor's period is fine enough: nobody waits for the end of a drain but the supervisor. */
-static void drain(struct server *server, int drain_ms)
+static void cut(struct server *server)
 {
-    mono_ns until = clock_mono() + (mono_ns)drain_ms * NS_PER_MS;
+    for (int kind = 0; kind < LISTENER_COUNT; kind++) {
+        if (kind != LISTENER_PROBE && server->listeners[kind] != NULL) {
+            listener_cut(server->listeners[kind]);
+        }
+    }
+}
+
+/* Nobody waits for the end of a drain but the supervisor: looking now and then is fine enough. */
+size_t server_drain(struct server *server, int64_t drain_ms)
+{
+    mono_ns until = clock_mono() + drain_ms * NS_PER_MS;
+    server_stop_accepting(server);
     BUG_IF(pthread_mutex_lock(&server->lock) != 0);
-    while (busy(server) > 0 && clock_mono() < until) {
+    size_t left = busy(server);
+    while (left > 0 && clock_mono() < until) {
         mono_ns step = clock_mono() + 20 * NS_PER_MS;
         struct timespec at = { .tv_sec = step / NS_PER_S, .tv_nsec = step % NS_PER_S };
         int code = pthread_cond_timedwait(&server->wake, &server->lock, &at);
         BUG_IF(code != 0 && code != ETIMEDOUT);
+        left = busy(server);
     }
+    BUG_IF(pthread_mutex_unlock(&server->lock) != 0);
+    if (left > 0) {
+        cut(server);
+    }
+    return left;
+}
+
+static void stop_janitor(struct server *server)
+{
+    BUG_IF(pthread_mutex_lock(&server->lock) != 0);
     server->stopping = true;
     BUG_IF(pthread_cond_broadcast(&server->wake) != 0);
     BUG_IF(pthread_mutex_unlock(&server->lock) != 0);
+    if (server->janitor_runs) {
+        BUG_IF(pthread_join(server->janitor, NULL) != 0);
+    }
 }
 
 void server_stop(struct server *server, int drain_ms)
@@ -201,20 +219,14 @@ void server_stop(struct server *server, int drain_ms)
     if (server == NULL) {
         return;
     }
-    server_stop_accepting(server);
-    drain(server, drain_ms);
-    if (server->janitor_runs) {
-        BUG_IF(pthread_join(server->janitor, NULL) != 0);
-    }
+    (void)server_drain(server, drain_ms);
+    stop_janitor(server);
     for (int kind = 0; kind < LISTENER_COUNT; kind++) {
         listener_close(server->listeners[kind]);
     }
     probes_free(server->core.probes);
     router_free(server->core.router);
     buf_free(&server->core.openapi);
-    for (size_t i = 0; i < COUNT_OF(server->core.bulkheads); i++) {
-        bulkhead_free(server->core.bulkheads[i]);
-    }
     BUG_IF(pthread_cond_destroy(&server->wake) != 0 || pthread_mutex_destroy(&server->lock) != 0);
     mem_free(server);
 }

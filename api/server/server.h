@@ -5,8 +5,9 @@
  *   http.plain_listen  plain http, only routes with ROUTE_PLAIN_TOO; empty = none
  *   http.probe_listen  plain http, only routes with ROUTE_PROBE; empty = none
  *
- * Order of stopping: server_stop_accepting (new connections are refused, readiness ends, what runs goes on), then
- * whatever else drains, then server_stop. The probe listener answers until server_stop.
+ * Order of stopping: server_leave (readiness ends, answers close their connections, all is taken still),
+ * server_stop_accepting (new connections are refused, what runs goes on), server_drain, then server_stop. Each implies
+ * those before it. The probe listener answers until server_stop.
  *
  *     TRY(server_start(&(struct server_config){ services, features, count }, &why, &server));
  *     ... SIGTERM ...
@@ -34,8 +35,12 @@ struct server;
 /* Serving when it returns OK. CONFIG (a table, an address, a certificate) or IO (a port is taken) with a line in `why`.
  */
 struct fault server_start(const struct server_config *config, struct buf *why, struct server **ret_server);
+void server_leave(struct server *server);
 void server_stop_accepting(struct server *server);
-/* Waits until no request is in hand, at most drain_ms; then ends all threads (a handler that is still running is waited
+/* Waits until no request is in hand, at most drain_ms; then cuts the connections of those that are left, and returns
+ * how many. */
+size_t server_drain(struct server *server, int64_t drain_ms);
+/* server_drain, then ends all threads (a handler that is still running is waited
  * for: it ends with its operation's deadline). Implies server_stop_accepting. NULL is fine. */
 void server_stop(struct server *server, int drain_ms);
 

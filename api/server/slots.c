@@ -12,6 +12,7 @@ static const mono_ns patience[SLOT_PHASES] = {
     [SLOT_LINGERING] = 2 * NS_PER_S,
 };
 #define FIRST_REQUEST_NS NS_PER_S
+#define SLOW_NS          (5 * NS_PER_S) /* so long in one step, while threads are short */
 
 struct slot {
     int fd;
@@ -173,6 +174,20 @@ static struct slot *longest_waiting_locked(struct slots *slots, mono_ns now)
     return longest;
 }
 
+/* Who depends on its peer and has got nowhere for a while: a body that does not come, an answer that is not read. */
+static struct slot *longest_slow_locked(struct slots *slots, mono_ns now)
+{
+    struct slot *longest = NULL;
+    for (size_t i = 0; i < slots->taken; i++) {
+        struct slot *slot = &slots->at[i];
+        if (patience[slot->phase] != 0 && !slot->cut && slot->fd >= 0 && now - slot->since > SLOW_NS &&
+            (longest == NULL || slot->since < longest->since)) {
+            longest = slot;
+        }
+    }
+    return longest;
+}
+
 static size_t leaving_locked(const struct slots *slots)
 {
     size_t leaving = 0;
@@ -188,6 +203,7 @@ size_t slots_relieve(struct slots *slots, mono_ns now)
     size_t cut = cut_overstayers_locked(slots, now);
     for (size_t leaving = leaving_locked(slots); slots->open - leaving > slots->high_water; leaving++) {
         struct slot *slot = longest_waiting_locked(slots, now);
+        slot = slot != NULL ? slot : longest_slow_locked(slots, now);
         if (slot == NULL) {
             break;
         }
@@ -205,6 +221,21 @@ size_t slots_cut_waiting(struct slots *slots)
     for (size_t i = 0; i < slots->taken; i++) {
         struct slot *slot = &slots->at[i];
         if (slot->phase == SLOT_WAITING && !slot->cut && slot->fd >= 0) {
+            cut_locked(slot);
+            cut++;
+        }
+    }
+    unlock(slots);
+    return cut;
+}
+
+size_t slots_cut_all(struct slots *slots)
+{
+    size_t cut = 0;
+    lock(slots);
+    for (size_t i = 0; i < slots->taken; i++) {
+        struct slot *slot = &slots->at[i];
+        if (slot->phase != SLOT_FREE && !slot->cut && slot->fd >= 0) {
             cut_locked(slot);
             cut++;
         }

@@ -2,7 +2,8 @@
  * Who holds the threads of one listener. civetweb gives each connection a thread until it ends, so idle keep-alive
  * connections, slow senders and slow readers could hold them all. Every thread has a slot that says what its connection
  * does and since when; above the high-water mark the connection that has waited longest for its next request is cut,
- * and whoever overstays a phase that depends on the peer (body, answer, lingering) is cut at any time.
+ * and when none waits, the one that has been at its body or its answer for longest (five seconds at least). Whoever
+ * overstays a phase that depends on the peer (body, answer, lingering) is cut at any time.
  *
  * Cutting shuts the socket down, its thread sees the end and cleans up. A slot is closed before its descriptor is,
  * under the lock, so a descriptor that was used again is never cut. Thread-safe. `now` is handed in, so that tests need
@@ -52,6 +53,8 @@ bool slots_pressed(struct slots *slots);
 size_t slots_relieve(struct slots *slots, mono_ns now);
 /* For the drain: cuts every waiting connection. */
 size_t slots_cut_waiting(struct slots *slots);
+/* At its end: every connection. */
+size_t slots_cut_all(struct slots *slots);
 /* Connections that are neither free nor waiting. */
 size_t slots_busy(struct slots *slots);
 

@@ -42,6 +42,9 @@ static struct fault put_fixed(const struct op *op, const struct wire_answer *ans
     }
     TRY(buf_printf(out, "Connection: %s\r\ntraceparent: %s\r\n", answer->keep_alive ? "keep-alive" : "close",
                    traceparent));
+    if (op->tracestate != NULL) {
+        TRY(buf_printf(out, "tracestate: %s\r\n", op->tracestate));
+    }
     TRY(buf_text(out, says_what_may_be_kept(response) ? "" : "Cache-Control: no-store\r\n"));
     TRY(buf_text(out, "X-Content-Type-Options: nosniff\r\n"));
     return answer->tls ? buf_text(out, "Strict-Transport-Security: max-age=31536000\r\n") : OK;

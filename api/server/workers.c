@@ -148,15 +148,22 @@ struct fault workers_start(struct services *services, const struct feature *cons
     return OK;
 }
 
+void workers_stop_begin(struct workers *workers)
+{
+    if (workers != NULL) {
+        BUG_IF(pthread_mutex_lock(&workers->lock) != 0);
+        workers->stopping = true;
+        BUG_IF(pthread_cond_broadcast(&workers->changed) != 0);
+        BUG_IF(pthread_mutex_unlock(&workers->lock) != 0);
+    }
+}
+
 void workers_stop(struct workers *workers)
 {
     if (workers == NULL) {
         return;
     }
-    BUG_IF(pthread_mutex_lock(&workers->lock) != 0);
-    workers->stopping = true;
-    BUG_IF(pthread_cond_broadcast(&workers->changed) != 0);
-    BUG_IF(pthread_mutex_unlock(&workers->lock) != 0);
+    workers_stop_begin(workers);
     for (size_t i = 0; i < workers->thread_count; i++) {
         BUG_IF(pthread_join(workers->threads[i], NULL) != 0);
     }

@@ -16,6 +16,8 @@ struct workers;
 /* Borrows services and features until workers_stop. */
 struct fault workers_start(struct services *services, const struct feature *const *features, size_t count,
                            struct workers **ret_workers);
+/* Says that no further run is to start, and does not wait. NULL is fine. */
+void workers_stop_begin(struct workers *workers);
 /* Starts no further run, waits for those that are on, joins. NULL is fine. */
 void workers_stop(struct workers *workers);
 

@@ -24,6 +24,11 @@ struct connection {
     struct prepared_set prepared;
     struct buf scratch;
     struct fault early; /* of answers that were collected while queueing */
+    size_t part_end;    /* answers before it belong to the part that was sent ahead */
+    bool keeps;         /* the answer of pending[keep_at] is kept */
+    size_t keep_at;
+    struct fault part_fault;
+    PGresult *kept;
     size_t pending_count;
     struct pending pending[PENDING_MAX];
 };
@@ -95,6 +100,7 @@ void connection_close(struct connection *connection)
     if (connection == NULL) {
         return;
     }
+    PQclear(connection->kept);
     PQfinish(connection->pg);
     prepared_clear(&connection->prepared);
     buf_free(&connection->scratch);
@@ -257,10 +263,19 @@ static struct fault collect(struct op *op, struct connection *connection, mono_n
     PGresult *last = NULL;
     struct fault fault = OK;
     for (size_t i = 0; i < connection->pending_count && !FAULTED(fault); i++) {
-        fault =
-            collect_one(op, connection, &connection->pending[i], deadline, &first, ret_result != NULL ? &last : NULL);
+        bool part = i < connection->part_end;
+        PGresult **result = ret_result != NULL && !part ? &last : NULL;
+        if (connection->keeps && i == connection->keep_at) {
+            result = &connection->kept;
+        }
+        fault = collect_one(op, connection, &connection->pending[i], deadline, part ? &connection->part_fault : &first,
+                            result);
+        if (part && FAULTED(fault) && !FAULTED(connection->part_fault)) {
+            connection->part_fault = fault;
+        }
     }
-    connection->pending_count = 0;
+    connection->pending_count = connection->part_end = 0;
+    connection->keeps = false;
     connection->early = OK;
     if (!FAULTED(first)) {
         first = fault;
@@ -319,7 +334,40 @@ struct fault connection_finish(struct op *op, struct connection *connection, mon
 {
     REQUIRE(!connection->broken, STORE_UNAVAILABLE);
     TRY(send_sync(op, connection));
+    if (op != NULL) {
+        op->store_waits++;
+    }
     return collect(op, connection, deadline, ret_result);
+}
+
+void connection_keep(struct connection *connection)
+{
+    BUG_IF(connection->pending_count == 0 || connection->keeps);
+    PQclear(TAKE(connection->kept));
+    connection->keeps = true;
+    connection->keep_at = connection->pending_count - 1;
+}
+
+struct fault connection_part(struct op *op, struct connection *connection)
+{
+    BUG_IF(connection->part_end != 0);
+    TRY(send_sync(op, connection));
+    connection->part_end = connection->pending_count;
+    connection->part_fault = OK;
+    return OK;
+}
+
+struct fault connection_kept(struct connection *connection, PGresult **ret_result)
+{
+    PGresult *kept = TAKE(connection->kept);
+    struct fault fault = connection->part_fault;
+    connection->part_fault = OK;
+    if (FAULTED(fault)) {
+        PQclear(kept);
+        return fault;
+    }
+    *ret_result = kept;
+    return OK;
 }
 
 void connection_abandon(struct connection *connection)
@@ -344,6 +392,8 @@ struct fault connection_settle(struct op *op, struct connection *connection, mon
     REQUIRE(!connection->broken, STORE_UNAVAILABLE);
     /* What an abandoned transaction failed at concerns nobody any more, so no note is taken. */
     IGNORE(collect(NULL, connection, deadline, NULL));
+    PQclear(TAKE(connection->kept));
+    connection->part_fault = OK;
     if (!connection->broken && PQtransactionStatus(connection->pg) != PQTRANS_IDLE) {
         struct fault queued = connection_queue(op, connection, &SQL_ROLLBACK, NULL, 0);
         if (!FAULTED(queued)) {

@@ -35,6 +35,14 @@ struct fault connection_queue(struct op *op, struct connection *connection, cons
 /* One round trip: sends, collects every answer until `deadline`. The first failing statement is the fault; the last
  * statement's result goes to *ret_result when it is not NULL. */
 struct fault connection_finish(struct op *op, struct connection *connection, mono_ns deadline, PGresult **ret_result);
+/* The answer of the statement that was queued last is kept beside what connection_finish gives, for
+ * connection_kept(). One at a time. */
+void connection_keep(struct connection *connection);
+/* What is queued so far is a part of its own: it is sent now, its failure is not that of what follows, and both come
+ * with the same connection_finish. */
+struct fault connection_part(struct op *op, struct connection *connection);
+/* The part's fault, or its kept answer (NULL when nothing was kept), once. */
+struct fault connection_kept(struct connection *connection, PGresult **ret_result);
 /* Queues a ROLLBACK behind all that is open and sends without waiting. */
 void connection_abandon(struct connection *connection);
 /* Counts as broken from now on, so that its pool replaces it. */

@@ -4,6 +4,14 @@
 
 #define OPEN_MS 60000 /* all connections of all pools, and the checks */
 
+/* Sessions of clients have a database and a user. */
+static const struct sql SQL_BUDGET = {
+    "svc_budget",
+    "SELECT current_setting('max_connections')::int8, current_setting('superuser_reserved_connections')::int8 + "
+    "current_setting('reserved_connections')::int8, count(*) FROM pg_stat_activity "
+    "WHERE datid IS NOT NULL AND usesysid IS NOT NULL AND pid <> pg_backend_pid()",
+    0,
+};
 static const struct sql SQL_PING = { "svc_ping", "SELECT 1", 0 };
 
 const char *store_pool_text(enum store_pool pool)
@@ -49,9 +57,37 @@ static struct fault check_with(struct op *op, struct pool *pool, const struct co
     return fault;
 }
 
+/* Asked before the pools are opened, so that a server that is too small says so in numbers. */
+static struct fault check_budget(struct op *op, struct store *store, struct buf *why)
+{
+    CLEANUP(connection_closep) struct connection *connection = NULL;
+    CLEANUP(rows_freep) struct rows *rows = NULL;
+    int64_t needed = 0;
+    for (enum store_pool pool = 0; pool < STORE_POOL_COUNT; pool++) {
+        needed += pool_size(store->config, pool);
+    }
+    if (FAULTED(connection_open(op, store->app, op->deadline, &connection))) {
+        op->note = (struct fault_note){ 0 };
+        return OK; /* the request pool is the next to find out, and says it better */
+    }
+    TRY(connection_run(op, connection, &SQL_BUDGET, NULL, 0, op->deadline, &rows));
+    int64_t most = rows_int(rows, 0, 0), reserved = rows_int(rows, 0, 1), others = rows_int(rows, 0, 2);
+    if (needed + others + reserved <= most) {
+        return OK;
+    }
+    IGNORE(
+        buf_printf(why,
+                   "the database cannot honour the connection budget: this instance opens %lld connections "
+                   "(postgres.*_conns), others have %lld and %lld are reserved, but max_connections is %lld: it must "
+                   "be at least instances x %lld + reserved + other clients\n",
+                   (long long)needed, (long long)others, (long long)reserved, (long long)most, (long long)needed));
+    return op_fail(op, FAULT(STORE_BUDGET), "max_connections is too small for the connection budget");
+}
+
 static struct fault open_pools(struct op *op, struct store *store, struct buf *why)
 {
     const struct config *config = store->config;
+    TRY(check_budget(op, store, why));
     for (enum store_pool pool = 0; pool < STORE_POOL_COUNT; pool++) {
         struct fault fault = pool_open(op, pool, pool_is_worker(pool) ? store->worker : store->app,
                                        pool_size(config, pool), config->postgres_acquire, &store->pools[pool]);

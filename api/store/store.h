@@ -81,6 +81,40 @@ struct fault tx_exec(struct tx *tx, const struct sql *sql, const struct sql_arg 
  * of that call (tx_commit at the latest). For many small writes in one round trip. */
 struct fault tx_queue(struct tx *tx, const struct sql *sql, const struct sql_arg *args, size_t count);
 
+/* One statement in a transaction of its own, in one round trip. ret_rows or ret_affected or both may be NULL.
+ * STORE_SOON: answered before it is on disk. A crash of the database (not one of ours) may forget it, for what it can
+ * forget: claims, rate limits. */
+enum store_durability { STORE_DURABLE, STORE_SOON };
+struct fault store_once(struct op *op, struct store *store, enum store_pool pool, enum store_durability durability,
+                        const struct sql *sql, const struct sql_arg *args, size_t count, struct rows **ret_rows,
+                        int64_t *ret_affected);
+
+/* One statement that is sent ahead, in a transaction of its own (STORE_SOON) on the REQUEST pool, and not awaited: its
+ * answer comes with that of the first statement of the operation's next transaction, or when op_settle() asks for it.
+ * `judge` gets the answer then, once: rows, or NULL and what failed. When judge says a fault, the transaction that was
+ * begun meanwhile fails with it and has done nothing. So a question that nearly always has the same answer costs no
+ * round trip, and where it has the other one nothing has happened.
+ * Lives in the caller's frame, together with its arguments, until store_ahead_end. It may be sent twice, when its
+ * connection breaks: it has to bear that. */
+struct slot;
+struct store_ahead {
+    struct op_ahead base;
+    struct fault (*judge)(void *arg, struct fault fault, const struct rows *rows);
+    void *arg;
+    const struct sql *sql;
+    const struct sql_arg *args;
+    size_t count;
+    /* the store's own */
+    struct op *op;
+    struct store *store;
+    struct slot *slot;
+    bool carried; /* a transaction has the connection */
+};
+/* Fails only when nothing was sent. */
+struct fault store_send_ahead(struct op *op, struct store *store, struct store_ahead *ahead);
+/* Asks for the answer if nobody did. OK afterwards means that judge has been called. */
+struct fault store_ahead_end(struct store_ahead *ahead);
+
 size_t rows_count(const struct rows *rows);
 bool rows_null(const struct rows *rows, size_t row, size_t column); /* a NULL reads as 0, false, "" or no bytes */
 int64_t rows_int(const struct rows *rows, size_t row, size_t column);

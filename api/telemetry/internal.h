@@ -14,7 +14,7 @@
 #define METRICS_LABEL_SIZE 128
 #define METRICS_BUCKETS    64
 #define METRICS_ALIASES    128
-#define METRICS_BOUNDS     14
+#define METRICS_BOUNDS     18
 
 extern const double metrics_bounds[METRICS_BOUNDS];
 

@@ -6,9 +6,10 @@
 #include <math.h>
 #include <stdio.h>
 
-/* Upper bounds in seconds; the last bucket, +Inf, is implied. */
-const double metrics_bounds[METRICS_BOUNDS] = { 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
-                                                0.25,  0.5,    1,     2.5,  5,     10,   30 };
+/* Upper bounds in seconds, every latency that policies/monitoring/slo.yaml promises among them; the last bucket, +Inf,
+ * is implied. */
+const double metrics_bounds[METRICS_BOUNDS] = { 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15,
+                                                0.25,  0.3,    0.5,   0.75, 1,     2.5,  5,     10,  30 };
 
 static uint64_t hash_text(uint64_t hash, const char *text)
 {

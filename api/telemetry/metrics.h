@@ -26,9 +26,12 @@ struct fault metrics_register(struct metrics *metrics, const struct metric *rows
 /* Values of labels in order of the row; missing trailing ones are NULL. */
 void metrics_add(struct metrics *metrics, const struct metric *metric, double by, const char *const *labels);
 void metrics_set(struct metrics *metrics, const struct metric *metric, double value, const char *const *labels);
-/* One sample of a histogram; the buckets are those of request latencies, 1 ms to 30 s. */
+/* One sample of a histogram; the buckets are those of request latencies, 1 ms to 30 s, and hold every latency that is
+ * promised. */
 void metrics_observe(struct metrics *metrics, const struct metric *metric, double seconds, const char *const *labels);
 /* Appends the whole exposition, families in order of registration. TOO_LARGE beyond out's bound. */
 struct fault metrics_print(struct metrics *metrics, struct buf *out);
+/* Appends a Markdown table of what is registered, by name: for docs/metrics.md. */
+struct fault metrics_describe(struct metrics *metrics, struct buf *out);
 
 #endif

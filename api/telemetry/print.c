@@ -2,6 +2,9 @@
 #include "api/telemetry/internal.h"
 
 #include <math.h>
+#include <stdio.h>
+
+#define BOUND_TEXT 24
 
 static struct fault put_escaped(struct buf *out, const char *text, bool quotes)
 {
@@ -54,12 +57,14 @@ static struct fault put_series(struct buf *out, const struct family *family, con
 
 static struct fault put_histogram(struct buf *out, const struct family *family, const struct series *series)
 {
-    static const char *const bounds[METRICS_BOUNDS] = { "0.001", "0.0025", "0.005", "0.01", "0.025", "0.05", "0.1",
-                                                        "0.25",  "0.5",    "1",     "2.5",  "5",     "10",   "30" };
+    char bound[BOUND_TEXT];
     uint64_t total = 0;
     for (size_t i = 0; i <= METRICS_BOUNDS; i++) {
         total += atomic_load_explicit(&series->cells[i], memory_order_relaxed);
-        TRY(put_series(out, family, series, "_bucket", i < METRICS_BOUNDS ? bounds[i] : "+Inf"));
+        if (i < METRICS_BOUNDS) {
+            (void)snprintf(bound, sizeof(bound), "%g", metrics_bounds[i]);
+        }
+        TRY(put_series(out, family, series, "_bucket", i < METRICS_BOUNDS ? bound : "+Inf"));
         TRY(buf_printf(out, "%llu\n", (unsigned long long)total));
     }
     TRY(put_series(out, family, series, "_sum", NULL));

@@ -56,6 +56,7 @@ static const struct outbox_row outbox[] = {
       .deadline_ms = DEADLINE_MS,
       .attempts = ATTEMPTS,
       .outbound = true,
+      .upkeep = &transparency_upkeep,
       .doc = "Publishes a completed signing in its transparency log and records the verified entry." },
 };
 

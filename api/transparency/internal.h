@@ -108,7 +108,8 @@ struct fault transparency_publish(struct op *op, struct services *services, cons
 /* record.c */
 struct fault record_published(struct op *op, struct services *services, const struct submission *submission,
                               const struct tlog_entry *entry, const char *entry_id);
-struct fault record_failed(struct op *op, struct services *services, const struct submission *submission,
+/* `round`: of the evidence; each round may fail once. */
+struct fault record_failed(struct op *op, struct services *services, const struct submission *submission, int64_t round,
                            struct fault why);
 
 /* projection.c */
@@ -121,6 +122,7 @@ struct evidence {
     struct tlog_entry entry; /* when published */
     utc_us queued, ended;    /* ended 0 = not yet */
     int64_t sequence;
+    int64_t round; /* how often it was taken up again after a failure */
 };
 struct evidence_filter {
     const char *state, *log; /* NULL = any */
@@ -138,5 +140,8 @@ void evidence_print(struct jout *jout, const struct evidence *evidence);
 
 /* routes.c */
 struct fault route_transparency_list(struct request *request);
+
+/* upkeep.c */
+extern const struct outbox_upkeep transparency_upkeep;
 
 #endif

@@ -4,7 +4,7 @@
 
 #define COLUMNS                                                                                            \
     "operation_id, log, state, failure_code, entry_id, kind, version, log_id, log_index, integrated_time," \
-    " entry_timestamp, body, proof_index, tree_size, root_hash, hashes, checkpoint, queued_us, ended_us, sequence"
+    " entry_timestamp, body, proof_index, tree_size, root_hash, hashes, checkpoint, queued_us, ended_us, sequence, round"
 
 static const struct sql SQL_GET = {
     "transparency_get",
@@ -63,7 +63,8 @@ static struct fault read_row(struct op *op, const struct rows *rows, size_t row,
 {
     struct evidence evidence = { .queued = rows_int(rows, row, 17),
                                  .ended = rows_int(rows, row, 18),
-                                 .sequence = rows_int(rows, row, 19) };
+                                 .sequence = rows_int(rows, row, 19),
+                                 .round = rows_int(rows, row, 20) };
     TRY(text_at(op, rows, row, 0, &evidence.operation_id));
     TRY(text_at(op, rows, row, 1, &evidence.log));
     TRY(text_at(op, rows, row, 2, &evidence.state));

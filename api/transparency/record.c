@@ -1,14 +1,17 @@
 /* What came of a publication, as events. Their ids are the operation's, so a second try records nothing twice. */
 #include "api/transparency/internal.h"
 
+#include <stdio.h>
+
+/* `round` "" = of whatever round: the first one counts for ever. */
 static struct fault append(struct op *op, struct services *services, const char *type, const char *operation_id,
-                           const struct buf *data)
+                           const char *round, const struct buf *data)
 {
     const struct event event = { .type = type, .schema_version = 1, .data = buf_span(data) };
-    const struct span parts[] = { span_text(op->tenant.text), span_text(operation_id) };
+    const struct span parts[] = { span_text(op->tenant.text), span_text(operation_id), span_text(round) };
     struct event_append message = { .lane = TRANSPARENCY_LANE, .events = &event, .count = 1 };
     uint64_t seq = 0;
-    TRY(uuid_derive(type, parts, COUNT_OF(parts), &message.message_id));
+    TRY(uuid_derive(type, parts, round[0] != '\0' ? COUNT_OF(parts) : COUNT_OF(parts) - 1, &message.message_id));
     return events_append(op, services->log, &message, &seq);
 }
 
@@ -53,12 +56,13 @@ struct fault record_published(struct op *op, struct services *services, const st
     jout_key_text(&jout, "version", entry->version);
     jout_object_end(&jout);
     TRY(jout_end(&jout));
-    return append(op, services, "transparency.published", submission->operation_id, &data);
+    return append(op, services, "transparency.published", submission->operation_id, "", &data);
 }
 
-struct fault record_failed(struct op *op, struct services *services, const struct submission *submission,
+struct fault record_failed(struct op *op, struct services *services, const struct submission *submission, int64_t round,
                            struct fault why)
 {
+    char number[24] = "";
     CLEANUP(buf_free) struct buf data = BUF_INIT(TLOG_EVENT_MAX);
     struct jout jout;
     jout_init(&jout, &data);
@@ -68,5 +72,8 @@ struct fault record_failed(struct op *op, struct services *services, const struc
     jout_key_text(&jout, "operation_id", submission->operation_id);
     jout_object_end(&jout);
     TRY(jout_end(&jout));
-    return append(op, services, "transparency.failed", submission->operation_id, &data);
+    if (round > 0) {
+        (void)snprintf(number, sizeof(number), "%lld", (long long)round);
+    }
+    return append(op, services, "transparency.failed", submission->operation_id, number, &data);
 }

@@ -138,6 +138,19 @@ static bool turned_away(struct op *op, struct services *services, const struct o
     return away;
 }
 
+static struct fault fail(struct op *op, struct services *services, const struct submission *submission,
+                         struct fault why)
+{
+    struct fault_note note = op->note;
+    struct evidence evidence;
+    struct uuid id;
+    TRY(uuid_parse(span_text(submission->operation_id), &id));
+    TRY(evidence_get(op, services, id, &evidence));
+    TRY(record_failed(op, services, submission, evidence.round, why));
+    op->note = note;
+    return OK;
+}
+
 struct fault transparency_publish(struct op *op, struct services *services, const struct outbox_item *item)
 {
     struct submission submission = { 0 };
@@ -153,7 +166,7 @@ struct fault transparency_publish(struct op *op, struct services *services, cons
     }
     fault = publish(op, services, item, &submission);
     if (FAULTED(fault) && (fault_row(fault.code)->retry == FAULT_RETRY_NO || item->last_attempt)) {
-        TRY(record_failed(op, services, &submission, fault));
+        TRY(fail(op, services, &submission, fault));
     }
     return fault;
 }

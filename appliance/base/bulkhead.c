@@ -6,10 +6,18 @@
 #include <pthread.h>
 #include <time.h>
 
+/* A tenant with places; its slot is another's once it has none. */
+struct holder {
+    struct tenant_id tenant;
+    unsigned places, in_use;
+    unsigned most; /* in use at once; as its latest charge said */
+};
+
 /* On the stack of the thread that waits. A permit that comes back is handed to the first waiter itself, so that nobody
  * who comes later can overtake. */
 struct waiter {
     struct waiter *behind;
+    struct holder *holder; /* NULL: of no tenant */
     pthread_cond_t granted_now;
     bool granted;
 };
@@ -17,9 +25,13 @@ struct waiter {
 struct bulkhead {
     unsigned limit, queue; /* never change */
     pthread_mutex_t lock;
-    unsigned in_use, waiting; /* from here on: under lock */
+    unsigned joined, in_use, waiting; /* from here on: under lock */
     struct waiter *first;
     struct waiter **last;
+    uint64_t rejected, shares;
+    uint64_t backlog;
+    size_t holder_count, holders_most;
+    struct holder holders[]; /* one for each place at most */
 };
 
 static void lock(const struct bulkhead *bulkhead)
@@ -32,12 +44,12 @@ static void unlock(const struct bulkhead *bulkhead)
     BUG_IF(pthread_mutex_unlock((pthread_mutex_t *)&bulkhead->lock) != 0);
 }
 
-struct fault bulkhead_new(unsigned limit, unsigned queue, struct bulkhead **ret_bulkhead)
+static struct fault make(unsigned limit, unsigned queue, size_t holders, struct bulkhead **ret_bulkhead)
 {
-    REQUIRE(limit >= 1 && limit <= BULKHEAD_LIMIT_MAX && queue <= BULKHEAD_LIMIT_MAX, BAD_ARGUMENT);
     struct bulkhead *made = NULL;
-    TRY(mem_new(1, sizeof(*made), &made));
+    TRY(mem_new(1, sizeof(*made) + holders * sizeof(made->holders[0]), &made));
     made->limit = limit;
+    made->holders_most = holders;
     made->queue = queue;
     made->last = &made->first;
     BUG_IF(pthread_mutex_init(&made->lock, NULL) != 0);
@@ -45,12 +57,23 @@ struct fault bulkhead_new(unsigned limit, unsigned queue, struct bulkhead **ret_
     return OK;
 }
 
+struct fault bulkhead_new(unsigned limit, unsigned queue, struct bulkhead **ret_bulkhead)
+{
+    REQUIRE(limit >= 1 && limit <= BULKHEAD_LIMIT_MAX && queue <= BULKHEAD_LIMIT_MAX, BAD_ARGUMENT);
+    return make(limit, queue, limit + queue, ret_bulkhead);
+}
+
+struct fault bulkhead_new_of_backlog(unsigned queue, struct bulkhead **ret_bulkhead)
+{
+    return make(1, queue, 0, ret_bulkhead);
+}
+
 void bulkhead_free(struct bulkhead *bulkhead)
 {
     if (bulkhead == NULL) {
         return;
     }
-    BUG_IF(bulkhead_in_use(bulkhead) != 0 || bulkhead_waiting(bulkhead) != 0);
+    BUG_IF(bulkhead->joined != 0 || bulkhead_in_use(bulkhead) != 0 || bulkhead_waiting(bulkhead) != 0);
     (void)pthread_mutex_destroy(&bulkhead->lock);
     mem_free(bulkhead);
 }
@@ -69,11 +92,11 @@ static void unlink_locked(struct bulkhead *bulkhead, const struct waiter *waiter
 }
 
 /* True with a permit handed over, false at the deadline. */
-static bool wait_locked(struct bulkhead *bulkhead, mono_ns deadline)
+static bool wait_locked(struct bulkhead *bulkhead, struct holder *holder, mono_ns deadline)
 {
     mono_ns until = deadline > 0 ? deadline : 0;
     struct timespec stop = { .tv_sec = until / NS_PER_S, .tv_nsec = until % NS_PER_S };
-    struct waiter self = { .granted_now = PTHREAD_COND_INITIALIZER };
+    struct waiter self = { .holder = holder, .granted_now = PTHREAD_COND_INITIALIZER };
     *bulkhead->last = &self;
     bulkhead->last = &self.behind;
     bulkhead->waiting++;
@@ -89,19 +112,154 @@ static bool wait_locked(struct bulkhead *bulkhead, mono_ns deadline)
     return self.granted;
 }
 
+static bool may_have_turn(const struct holder *holder)
+{
+    return holder == NULL || holder->in_use < holder->most;
+}
+
+static void take_turn_locked(struct bulkhead *bulkhead, struct holder *holder)
+{
+    bulkhead->in_use++;
+    if (holder != NULL) {
+        holder->in_use++;
+    }
+}
+
+/* True with a permit. While a turn is free, all who wait are of tenants that have theirs: nobody is overtaken. */
+static bool turn_locked(struct bulkhead *bulkhead, struct holder *holder, mono_ns deadline)
+{
+    if (bulkhead->in_use < bulkhead->limit && may_have_turn(holder)) {
+        take_turn_locked(bulkhead, holder);
+        return true;
+    }
+    return wait_locked(bulkhead, holder, deadline);
+}
+
+static bool has_place_locked(const struct bulkhead *bulkhead)
+{
+    return bulkhead->joined + bulkhead->in_use + bulkhead->waiting < bulkhead->limit + bulkhead->queue;
+}
+
 struct fault bulkhead_enter(struct bulkhead *bulkhead, mono_ns deadline, struct permit *ret_permit)
 {
     lock(bulkhead);
-    bool entered = bulkhead->in_use < bulkhead->limit;
-    if (entered) {
-        bulkhead->in_use++;
-    } else if (bulkhead->waiting < bulkhead->queue) {
-        entered = wait_locked(bulkhead, deadline);
-    }
+    bool entered = has_place_locked(bulkhead) && turn_locked(bulkhead, NULL, deadline);
+    bulkhead->rejected += !entered;
     unlock(bulkhead);
     REQUIRE(entered, SATURATED);
-    *ret_permit = (struct permit){ .lender = bulkhead };
+    *ret_permit = (struct permit){ .lender = bulkhead, .stage = PERMIT_IN_USE };
     return OK;
+}
+
+struct fault bulkhead_join(struct bulkhead *bulkhead, struct permit *ret_permit)
+{
+    lock(bulkhead);
+    bool joins = has_place_locked(bulkhead);
+    bulkhead->joined += joins;
+    bulkhead->rejected += !joins;
+    unlock(bulkhead);
+    REQUIRE(joins, SATURATED);
+    *ret_permit = (struct permit){ .lender = bulkhead, .stage = PERMIT_JOINED };
+    return OK;
+}
+
+/* NULL for no tenant, or one without a place. */
+static struct holder *holder_locked(struct bulkhead *bulkhead, const struct tenant_id *tenant)
+{
+    for (size_t i = 0; i < bulkhead->holder_count && tenant->text[0] != 0; i++) {
+        struct holder *holder = &bulkhead->holders[i];
+        if (holder->places > 0 && tenant_id_equal(holder->tenant, *tenant)) {
+            return holder;
+        }
+    }
+    return NULL;
+}
+
+static struct holder *new_holder_locked(struct bulkhead *bulkhead, struct tenant_id tenant)
+{
+    struct holder *free = bulkhead->holders;
+    while (free < bulkhead->holders + bulkhead->holder_count && free->places > 0) {
+        free++;
+    }
+    bulkhead->holder_count += free == bulkhead->holders + bulkhead->holder_count;
+    BUG_IF(bulkhead->holder_count > bulkhead->holders_most);
+    *free = (struct holder){ .tenant = tenant };
+    return free;
+}
+
+static void discharge_locked(struct bulkhead *bulkhead, struct permit *permit)
+{
+    struct holder *holder = holder_locked(bulkhead, &permit->tenant);
+    BUG_IF(holder == NULL && permit->tenant.text[0] != 0);
+    if (holder != NULL) {
+        holder->places--;
+        permit->tenant = (struct tenant_id){ 0 };
+    }
+}
+
+struct fault permit_charge(struct permit *permit, struct tenant_id tenant, unsigned percent)
+{
+    struct bulkhead *bulkhead = permit->lender;
+    BUG_IF(permit->stage != PERMIT_JOINED || permit->tenant.text[0] != 0 || tenant.text[0] == 0);
+    unsigned share = (bulkhead->limit + bulkhead->queue) * percent / 100;
+    unsigned turns = (bulkhead->limit * percent + 99) / 100;
+    lock(bulkhead);
+    struct holder *holder = holder_locked(bulkhead, &tenant);
+    bool fits = holder == NULL || holder->places < share;
+    if (fits) {
+        holder = holder != NULL ? holder : new_holder_locked(bulkhead, tenant);
+        holder->most = turns;
+        holder->places++;
+        permit->tenant = tenant;
+    }
+    bulkhead->rejected += !fits;
+    bulkhead->shares += !fits;
+    unlock(bulkhead);
+    REQUIRE(fits, SATURATED);
+    return OK;
+}
+
+struct fault permit_turn(struct permit *permit, mono_ns deadline)
+{
+    struct bulkhead *bulkhead = permit->lender;
+    BUG_IF(permit->stage != PERMIT_JOINED);
+    lock(bulkhead);
+    bulkhead->joined--;
+    bool entered = turn_locked(bulkhead, holder_locked(bulkhead, &permit->tenant), deadline);
+    if (!entered) {
+        bulkhead->rejected++;
+        discharge_locked(bulkhead, permit);
+    }
+    unlock(bulkhead);
+    permit->stage = PERMIT_IN_USE;
+    permit->lender = entered ? bulkhead : NULL;
+    REQUIRE(entered, SATURATED);
+    return OK;
+}
+
+/* A turn is free, or a tenant has one less: the first who may have one gets it. */
+static void grant_locked(struct bulkhead *bulkhead)
+{
+    struct waiter *heir = bulkhead->first;
+    while (heir != NULL && !may_have_turn(heir->holder)) {
+        heir = heir->behind;
+    }
+    if (heir != NULL && bulkhead->in_use < bulkhead->limit) {
+        unlink_locked(bulkhead, heir);
+        take_turn_locked(bulkhead, heir->holder);
+        heir->granted = true;
+        BUG_IF(pthread_cond_signal(&heir->granted_now) != 0);
+    }
+}
+
+static void end_turn_locked(struct bulkhead *bulkhead, const struct permit *permit)
+{
+    struct holder *holder = holder_locked(bulkhead, &permit->tenant);
+    BUG_IF(bulkhead->in_use == 0 || (holder != NULL && holder->in_use == 0));
+    bulkhead->in_use--;
+    if (holder != NULL) {
+        holder->in_use--;
+    }
 }
 
 void permit_release(struct permit *permit)
@@ -111,16 +269,34 @@ void permit_release(struct permit *permit)
         return;
     }
     lock(lender);
-    BUG_IF(lender->in_use == 0);
-    struct waiter *heir = lender->first;
-    if (heir != NULL) { /* in_use stays: the permit only changes hands */
-        unlink_locked(lender, heir);
-        heir->granted = true;
-        BUG_IF(pthread_cond_signal(&heir->granted_now) != 0);
+    if (permit->stage == PERMIT_IN_USE) {
+        end_turn_locked(lender, permit);
+        discharge_locked(lender, permit);
+        grant_locked(lender);
     } else {
-        lender->in_use--;
+        BUG_IF(lender->joined == 0);
+        lender->joined--;
+        discharge_locked(lender, permit);
     }
     unlock(lender);
+}
+
+void bulkhead_backlog(struct bulkhead *bulkhead, uint64_t behind)
+{
+    lock(bulkhead);
+    bulkhead->backlog = behind;
+    unlock(bulkhead);
+}
+
+struct fault bulkhead_backlog_fits(struct bulkhead *bulkhead, uint64_t behind)
+{
+    lock(bulkhead);
+    bool fits = behind <= bulkhead->queue;
+    bulkhead->backlog = behind;
+    bulkhead->rejected += !fits;
+    unlock(bulkhead);
+    REQUIRE(fits, SATURATED);
+    return OK;
 }
 
 unsigned bulkhead_in_use(const struct bulkhead *bulkhead)
@@ -137,4 +313,17 @@ unsigned bulkhead_waiting(const struct bulkhead *bulkhead)
     unsigned waiting = bulkhead->waiting;
     unlock(bulkhead);
     return waiting;
+}
+
+void bulkhead_load(const struct bulkhead *bulkhead, struct bulkhead_load *ret_load)
+{
+    lock(bulkhead);
+    uint64_t elsewhere = bulkhead->backlog < UINT32_MAX ? bulkhead->backlog : UINT32_MAX;
+    *ret_load = (struct bulkhead_load){ .limit = bulkhead->limit,
+                                        .queue = bulkhead->queue,
+                                        .in_use = bulkhead->in_use + (elsewhere > 0),
+                                        .waiting = bulkhead->waiting + (unsigned)elsewhere,
+                                        .rejected = bulkhead->rejected,
+                                        .shares = bulkhead->shares };
+    unlock(bulkhead);
 }

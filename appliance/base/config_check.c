@@ -2,6 +2,7 @@
 #include "appliance/base/config_rows.h"
 #include "appliance/base/id.h"
 #include "appliance/base/log.h"
+#include "appliance/base/tracing.h"
 
 #include <arpa/inet.h>
 #include <sys/un.h>
@@ -212,6 +213,42 @@ static void check_signer(struct load *load, const struct config *config)
     }
 }
 
+/* An address and perhaps a path, no credentials and nothing behind: what is sent there depends on nothing else. */
+static bool otlp_endpoint_fits(const char *url, size_t scheme)
+{
+    size_t host = strcspn(url + scheme, "/"), len = strlen(url);
+    for (size_t i = 0; i < len; i++) {
+        if (url[i] <= ' ' || url[i] > '~' || strchr("?#@\\\"<>", url[i]) != NULL) {
+            return false;
+        }
+    }
+    return host > 0 && len < 512;
+}
+
+static void check_otlp(struct load *load, const struct config *config)
+{
+    static const char key[] = "telemetry.otlp.endpoint";
+    const char *url = config->otlp_endpoint;
+    unsigned ppm = 0;
+    check_file(load, "telemetry.otlp.bearer_token_file", config->otlp_token_file);
+    check_file(load, "telemetry.otlp.ca_file", config->otlp_ca_file);
+    if (!trace_ratio_parse(config->otlp_sample, &ppm)) {
+        config_refuse_key(load, "telemetry.otlp.sample_ratio", "'%.40s' must be a number from 0 to 1, such as 0.25",
+                          config->otlp_sample);
+    }
+    if (!config->otlp_enabled || url[0] == 0) {
+        return;
+    }
+    bool tls = strncmp(url, "https://", 8) == 0, plain = strncmp(url, "http://", 7) == 0;
+    if ((!tls && !plain) || !otlp_endpoint_fits(url, tls ? 8 : 7)) {
+        config_refuse_key(load, key, "must be https://HOST[:PORT][/PATH], without credentials and without a query");
+    } else if (plain && !config->otlp_insecure) {
+        config_refuse_key(load, key, "must start with https://; http:// needs telemetry.otlp.insecure");
+    } else if (plain && config->otlp_token_file[0] != 0) {
+        config_refuse_key(load, "telemetry.otlp.bearer_token_file", "is sent over TLS only: the endpoint is http://");
+    }
+}
+
 static void check_tenant(struct load *load, const char *key, const char *text)
 {
     struct tenant_id id;
@@ -229,6 +266,7 @@ void config_check(struct load *load)
     check_http(load, config);
     check_codesign(load, config);
     check_signer(load, config);
+    check_otlp(load, config);
     check_tenant(load, "bootstrap.tenant", config->first_tenant);
     check_tenant(load, "protocols.tsa.tenant_id", config->tsa_tenant);
     check_file(load, "protocols.tsa.tenants_file", config->tsa_tenants_file);

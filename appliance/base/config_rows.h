@@ -5,7 +5,7 @@
 #include "appliance/base/arena.h"
 #include "appliance/base/config.h"
 
-#define CONFIG_ROWS_MAX 128
+#define CONFIG_ROWS_MAX 192
 
 enum config_kind { CONFIG_KIND_TEXT, CONFIG_KIND_INT, CONFIG_KIND_BOOL, CONFIG_KIND_TIME, CONFIG_KIND_LIST };
 

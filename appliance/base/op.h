@@ -45,19 +45,40 @@ enum op_recorded {
     OP_CHANGED_NOTHING,  /* op_changed_nothing: what was asked for was so already */
 };
 
+struct trace_span; /* appliance/base/tracing.h */
+
+/* What was sent for an operation and is not answered yet (store_ahead in api/store/store.h). Its answer may be that
+ * nothing shall be done: whoever is about to do something outside of the database asks op_settle() first. */
+struct op;
+struct op_ahead {
+    struct fault (*settle)(struct op *op);
+};
+
 struct op {
     struct tenant_id tenant;
     struct principal principal;
     char trace_id[33]; /* W3C trace-id, 32 hex */
     char span_id[17];
+    uint64_t parent_span;       /* of span_id's span; 0 = none */
+    bool sampled;               /* the trace is to be recorded, by whoever records */
+    uint64_t spans;             /* opened so far */
+    struct trace_span *tracing; /* the innermost one that is open */
+    const char *tracestate;     /* W3C, passed on; in the arena; NULL = none */
     mono_ns deadline;
     struct arena *arena; /* owned by whoever made the operation */
     struct fault_note note;
     unsigned tx_open;       /* transactions open on this operation: outside calls meanwhile are a bug */
     struct uuid command_id; /* deterministic for a mutation (from tenant, idempotency key, route); "" otherwise */
     enum op_recorded recorded;
-    uint64_t recorded_seq; /* stream sequence of the last message that was appended for it; 0 = none */
+    uint64_t recorded_seq;                 /* stream sequence of the last message that was appended for it; 0 = none */
+    struct op_ahead *ahead;                /* NULL: nothing is on its way */
+    unsigned store_waits, event_log_waits; /* answers of the database and of the event log that it waited for */
 };
+
+static inline struct fault op_settle(struct op *op)
+{
+    return op->ahead == NULL ? OK : op->ahead->settle(op);
+}
 
 /* events_append calls it; so does whoever had another thread append for this operation. */
 static inline void op_record(struct op *op, uint64_t stream_seq)

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/pidfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -205,7 +206,7 @@ struct fault process_run(struct op *op, const struct process_spec *spec, struct 
         unblock(out_read);
     }
     struct run run = { .left = input, .said = output };
-    TRY(spawn_with(op, spec, in_read, out_write, &run.pid));
+    TRY(spawn_with(op, spec, in_read < 0 && spec->input > 0 ? spec->input : in_read, out_write, &run.pid));
     fd_closep(&in_read);
     fd_closep(&out_write);
     run.input = in_write;
@@ -301,4 +302,29 @@ struct fault process_as(struct op *op, const char *user, process_work_fn work, v
     fd_closep(&run.output);
     TRY(ended);
     return as_result(op, user, code, &said, ret_output);
+}
+
+/* ---- one file with another user's rights ---- */
+
+struct fault process_open_as(struct op *op, const char *user, const char *path, int *ret_fd)
+{
+    uid_t uid = geteuid();
+    gid_t gid = getegid();
+    struct stat status;
+    bool root = uid == 0;
+    if (root) {
+        TRY(process_user(op, user, &uid, &gid));
+        if (setegid(gid) != 0 || seteuid(uid) != 0) {
+            return op_fail(op, FAULT(IO), "cannot take the rights of user %s", user);
+        }
+    }
+    CLEANUP(fd_closep) int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    int error = errno;
+    BUG_IF(root && (seteuid(0) != 0 || setegid(0) != 0)); /* going on with less would fail in odd places */
+    if (fd < 0 || fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
+        return op_fail(op, FAULT(IO), "%s: cannot be read: %s", path, fd < 0 ? strerrordesc_np(error) : "is no file");
+    }
+    *ret_fd = fd;
+    fd = -1;
+    return OK;
 }

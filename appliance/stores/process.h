@@ -22,6 +22,7 @@ struct process_spec {
     int death_signal;        /* what the child gets when we die; 0 = SIGKILL */
     int listener;            /* a listening socket that it gets as descriptor 3, told by LISTEN_FDS and LISTEN_PID as
                                 service managers do; 0 = none */
+    int input;               /* a descriptor that becomes its stdin, where process_run gets none; 0 = none */
     bool locks_memory;       /* it may lock all of its memory, where we may allow that */
     bool answer_only;        /* only stdout goes to the output of process_run; stderr stays ours */
 };
@@ -47,6 +48,9 @@ struct fault process_as(struct op *op, const char *user, process_work_fn work, v
 
 /* Becomes the program of `spec` for good (stdin, stdout and stderr kept). Returns on failure only. */
 struct fault process_exec(struct op *op, const struct process_spec *spec);
+
+/* Opens a regular file for reading with the rights of `user` (as we are when we are not root). */
+struct fault process_open_as(struct op *op, const char *user, const char *path, int *ret_fd);
 
 /* While `fd` is readable every run ends early with CANCELLED (a signalfd of the stop signals); -1 = none. */
 void process_set_interrupt(int fd);

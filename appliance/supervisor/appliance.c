@@ -1,6 +1,7 @@
 #include "appliance/supervisor/appliance.h"
 
 #include "appliance/base/file.h"
+#include "appliance/base/json.h"
 #include "appliance/base/log.h"
 #include "appliance/stores/folder.h"
 #include "appliance/stores/nats.h"
@@ -28,6 +29,7 @@
 #define PAUSE_MS           500
 #define WATCH_MS           60000
 #define REPAIR_WORDS_MAX   8
+#define ANSWER_MAX         ((size_t)64 << 10)
 
 /* What a start holds, in the order of taking. */
 struct session {
@@ -36,6 +38,8 @@ struct session {
     int lock;
     enum exit_code refused;   /* what a program that ran to its end refused with */
     const char *const *words; /* of a command of svc-api's */
+    const char *snapshot;     /* that a rebuild begins with; NULL = none */
+    bool json;
 };
 
 void appliance_complain(const char *what, const struct op *op, struct fault fault)
@@ -136,6 +140,68 @@ static struct fault migrate(struct op *op, struct session *session)
     return op_fail(op, FAULT(STORE_SCHEMA), "svc-api migrate failed %d times, last with code %d", MIGRATE_TRIES, code);
 }
 
+/* A command of svc-api whose answer is its stdout: with --json it is ours, too. */
+static struct fault run_answered(struct op *op, struct session *session, const struct process_spec *how,
+                                 const char *const *words, struct buf *answer, int *ret_code)
+{
+    struct process_spec spec = *how;
+    spec.answer_only = true;
+    TRY(unit_argv(op, session->appliance, "svc-api", words, &spec.argv));
+    return process_run(op, &spec, (struct span){ 0 }, answer, ret_code);
+}
+
+static struct fault ended(struct op *op, struct session *session, const char *what, int code)
+{
+    if (code == EXIT_REFUSED) {
+        session->refused = EXIT_REFUSED;
+        return FAULT(CANCELLED); /* its own line says why */
+    }
+    return code == EXIT_FINE ? OK : op_fail(op, FAULT(PROJECTION_FAILED), "svc-api %s ended with code %d", what, code);
+}
+
+struct checked_snapshot {
+    const char *digest, *path;
+    int64_t bytes, checkpoint, rows, tables;
+};
+static const struct jin_field checked_fields[] = {
+    JIN_INT(struct checked_snapshot, bytes, JIN_REQUIRED, 0, INT64_MAX),
+    JIN_INT(struct checked_snapshot, checkpoint, JIN_REQUIRED, 0, INT64_MAX),
+    JIN_TEXT(struct checked_snapshot, digest, JIN_REQUIRED, 64, 64),
+    JIN_TEXT(struct checked_snapshot, path, JIN_REQUIRED, 1, 4096),
+    JIN_INT(struct checked_snapshot, rows, JIN_REQUIRED, 0, INT64_MAX),
+    JIN_INT(struct checked_snapshot, tables, JIN_REQUIRED, 0, INT64_MAX),
+};
+
+/* Checked by the user of svc-api, who may read it; loaded by the owner of the schema, who may not: the file comes to it
+ * as its stdin, and the digest tells that it is the one that was checked. */
+static struct fault from_snapshot(struct op *op, struct session *session)
+{
+    CLEANUP(buf_free) struct buf answer = BUF_INIT(ANSWER_MAX);
+    CLEANUP(fd_closep) int file = -1;
+    struct checked_snapshot checked = { 0 };
+    int code = 0;
+    const char *const check[] = { "check-snapshot", session->snapshot, "--json", NULL };
+    TRY(run_answered(op, session, &(struct process_spec){ .user = USER_API }, check, &answer, &code));
+    TRY(ended(op, session, "check-snapshot", code));
+    TRY(jin_decode(op, buf_span(&answer), checked_fields, COUNT_OF(checked_fields), &checked));
+    TRY(process_open_as(op, USER_API, checked.path, &file));
+    const char *const load[] = { "load-snapshot", "--digest", checked.digest, NULL };
+    const struct process_spec how = { .user = POSTGRES_USER, .input = file };
+    buf_clear(&answer);
+    TRY(run_answered(op, session, &how, load, &answer, &code));
+    return ended(op, session, "load-snapshot", code);
+}
+
+static struct fault replay(struct op *op, struct session *session)
+{
+    CLEANUP(buf_free) struct buf answer = BUF_INIT(ANSWER_MAX);
+    int code = 0;
+    const char *const words[] = { "rebuild", session->json ? "--json" : NULL, NULL };
+    TRY(run_answered(op, session, &(struct process_spec){ .user = USER_API }, words, &answer, &code));
+    TRY(ended(op, session, "rebuild", code));
+    return fwrite(answer.at, 1, answer.len, stdout) == answer.len && fflush(stdout) == 0 ? OK : FAULT(IO);
+}
+
 /* Emptying needs the owner of the schema, replaying the credentials of the event log: two users, two runs. Interrupted
  * between the two, the next start replays what is missing by itself. */
 static struct fault rebuild(struct op *op, struct session *session)
@@ -145,11 +211,13 @@ static struct fault rebuild(struct op *op, struct session *session)
     if (code != EXIT_FINE) {
         return op_fail(op, FAULT(AUDIT_SOURCE_GAP), "nothing was emptied: svc-api check-log ended with code %d", code);
     }
-    TRY(run_api(op, session, "empty", POSTGRES_USER, &code));
-    if (code == EXIT_FINE) {
-        TRY(run_api(op, session, "rebuild", USER_API, &code));
+    if (session->snapshot != NULL) {
+        TRY(from_snapshot(op, session));
+    } else {
+        TRY(run_api(op, session, "empty", POSTGRES_USER, &code));
+        TRY(ended(op, session, "empty", code));
     }
-    return code == EXIT_FINE ? OK : op_fail(op, FAULT(PROJECTION_FAILED), "svc-api ended with code %d", code);
+    return replay(op, session);
 }
 
 static struct fault repair_log(struct op *op, struct session *session)
@@ -165,13 +233,18 @@ static struct fault repair_log(struct op *op, struct session *session)
 
 static struct fault restore(struct op *op, struct session *session)
 {
+    CLEANUP(buf_free) struct buf answer = BUF_INIT(ANSWER_MAX);
     int code = 0;
-    TRY(run_words(op, session, session->words, USER_API, &code));
+    TRY(prepare_api_dir(op, session->appliance->config)); /* an unfinished one is marked there */
+    TRY(run_answered(op, session, &(struct process_spec){ .user = USER_API }, session->words, &answer, &code));
     if (code == EXIT_REFUSED) {
         session->refused = EXIT_REFUSED;
         return FAULT(CANCELLED); /* its own line says why */
     }
-    return code == EXIT_FINE ? OK : op_fail(op, FAULT(LOG_BACKUP), "svc-api ended with code %d", code);
+    if (code != EXIT_FINE) {
+        return op_fail(op, FAULT(LOG_BACKUP), "svc-api ended with code %d", code);
+    }
+    return fwrite(answer.at, 1, answer.len, stdout) == answer.len && fflush(stdout) == 0 ? OK : FAULT(IO);
 }
 
 static struct fault bootstrap(struct op *op, struct session *session)
@@ -224,7 +297,7 @@ static struct fault start_all(struct session *session)
     } else {
         log_write(INFO, "signer_elsewhere", LOG_TEXT("address", session->appliance->config->signer_address));
     }
-    TRY(bring_up(session, unit_api()));
+    TRY(bring_up(session, unit_api(session->appliance->config)));
     if (bootstrap_applies(session->appliance->config)) {
         TRY(first_tokens(session));
     }
@@ -343,10 +416,21 @@ static enum exit_code run_between(struct session *session, struct fault (*run)(s
     return code == EXIT_FINE && FAULTED(ended) ? EXIT_FAILED : code; /* interrupted is not done */
 }
 
-enum exit_code appliance_rebuild(const struct appliance *appliance)
+enum exit_code appliance_rebuild(const struct appliance *appliance, int count, char *const *args)
 {
     struct appliance running = *appliance;
-    return run_between(&(struct session){ .appliance = &running }, rebuild_all);
+    struct session session = { .appliance = &running };
+    for (int i = 1; i < count; i++) {
+        if (strcmp(args[i], "--json") == 0) {
+            session.json = true;
+        } else if (strcmp(args[i], "--from-snapshot") == 0 && i + 1 < count && session.snapshot == NULL) {
+            session.snapshot = args[++i];
+        } else {
+            (void)fprintf(stderr, "svc-appliance: rebuild [--from-snapshot FILE|latest] [--json]\n");
+            return EXIT_REFUSED;
+        }
+    }
+    return run_between(&session, rebuild_all);
 }
 
 enum exit_code appliance_repair_log(const struct appliance *appliance, int count, char *const *args)
@@ -363,10 +447,22 @@ enum exit_code appliance_repair_log(const struct appliance *appliance, int count
     return run_between(&(struct session){ .appliance = &running, .words = words }, repair_log_all);
 }
 
-enum exit_code appliance_restore(const struct appliance *appliance, const char *file)
+enum exit_code appliance_restore(const struct appliance *appliance, int count, char *const *args)
 {
-    const char *const words[] = { "restore", file, NULL };
+    const char *words[REPAIR_WORDS_MAX + 1] = { 0 };
     struct appliance running = *appliance;
+    int files = 0;
+    for (int i = 1; i < count && i < REPAIR_WORDS_MAX; i++) {
+        files += args[i][0] == '/';
+        words[i] = args[i];
+    }
+    words[0] = "restore";
+    if (count > REPAIR_WORDS_MAX || files != 1) {
+        (void)fprintf(stderr,
+                      "svc-appliance: restore [--continue] FILE [--json]: one absolute path, readable by the user "
+                      "svc-api\n");
+        return EXIT_REFUSED;
+    }
     return run_between(&(struct session){ .appliance = &running, .words = words }, restore_all);
 }
 

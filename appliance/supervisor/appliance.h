@@ -21,13 +21,17 @@ struct appliance {
 
 /* Runs until a stop signal and drains. Says why on stderr, in one line, when it refuses or fails. */
 enum exit_code appliance_run(const struct appliance *appliance);
-/* Starts the embedded stores, empties the read model and replays the event log (svc-api rebuild), stops them. Refused
- * while the appliance runs. */
-enum exit_code appliance_rebuild(const struct appliance *appliance);
+/* `rebuild [--from-snapshot FILE|latest] [--json]`: starts the embedded stores, empties the read model or fills it from
+ * a snapshot, and replays the (rest of the) event log (svc-api rebuild), stops them. Refused while the appliance runs.
+ */
+enum exit_code appliance_rebuild(const struct appliance *appliance, int count, char *const *args);
 /* Starts the embedded stores and runs `svc-api <args>`, args[0] being "repair-log", between them. */
 enum exit_code appliance_repair_log(const struct appliance *appliance, int count, char *const *args);
-/* Starts the embedded stores and fills the empty event log from a backup (svc-api restore), stops them. */
-enum exit_code appliance_restore(const struct appliance *appliance, const char *file);
+/* `restore [--continue] FILE [--json]`: starts the embedded stores and fills the empty event log from a backup (svc-api
+ * restore), stops them. */
+enum exit_code appliance_restore(const struct appliance *appliance, int count, char *const *args);
+/* `backup --list [--json]`: what of this installation a backup of the event log does not hold. */
+enum exit_code appliance_backup_list(const struct appliance *appliance, int count, char *const *args);
 /* Starts the embedded database alone, has it write its files anew without what is deleted, stops it. Refused while the
  * appliance runs, and for a database of somebody else's. */
 enum exit_code appliance_scrub(const struct appliance *appliance);

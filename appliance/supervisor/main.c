@@ -19,14 +19,21 @@ static const char usage[] =
     "usage: svc-appliance [COMMAND] [--config FILE] [--fips]\n"
     "\n"
     "  run                   start everything, watch it, stop it in order on SIGTERM (the default)\n"
-    "  rebuild               empty the read model and replay the event log; the appliance must be stopped\n"
+    "  rebuild [--from-snapshot FILE|latest] [--json]\n"
+    "                        empty the read model, or fill it from a snapshot, and replay the (rest of the) event log;\n"
+    "                        the appliance must be stopped\n"
+    "  snapshot [--json]     write a snapshot of the read model into snapshots.dir now; the stores must be running\n"
     "  repair-log --from SEQ [--yes]\n"
     "                        append a lost tail of the event log again, from the read model's verified copies; the\n"
     "                        appliance must be stopped\n"
     "  scrub                 take what is deleted out of the embedded database's files, after a privacy erasure; the\n"
     "                        appliance must be stopped\n"
-    "  backup -o FILE        the event log as a file; the appliance must be running\n"
-    "  restore FILE          fill an empty event log from a backup; the appliance must be stopped\n"
+    "  backup -o FILE [--json]\n"
+    "                        the event log as a file; the appliance must be running\n"
+    "  backup --list [--json]\n"
+    "                        what else has to be kept, by this configuration, so that an empty machine can take over\n"
+    "  restore [--continue] FILE [--json]\n"
+    "                        fill an empty event log from a backup; the appliance must be stopped\n"
     "  token create --subject S --role R [--role R ...] [--ttl 720h] [--tenant T] [--json]\n"
     "  token list [--tenant T] [--subject S] [--json]\n"
     "  token revoke ID [--reason TEXT] [--tenant T] [--json]\n"
@@ -55,7 +62,8 @@ struct options {
 static bool has_words_of_its_own(const char *word)
 {
     return strcmp(word, "repair-log") == 0 || strcmp(word, "token") == 0 || strcmp(word, "tenant") == 0 ||
-           strcmp(word, "hsm") == 0 || strcmp(word, "backup") == 0 || strcmp(word, "restore") == 0;
+           strcmp(word, "hsm") == 0 || strcmp(word, "backup") == 0 || strcmp(word, "restore") == 0 ||
+           strcmp(word, "rebuild") == 0 || strcmp(word, "snapshot") == 0;
 }
 
 /* Takes "--config FILE" out of argv from `start` on, so that it may stand anywhere. */
@@ -85,8 +93,7 @@ static bool take_word(const char *word, struct options *options)
         options->check = true;
     } else if (strcmp(word, "--print-config-docs") == 0) {
         options->docs = true;
-    } else if (options->command == NULL &&
-               (strcmp(word, "run") == 0 || strcmp(word, "rebuild") == 0 || strcmp(word, "scrub") == 0)) {
+    } else if (options->command == NULL && (strcmp(word, "run") == 0 || strcmp(word, "scrub") == 0)) {
         options->command = word;
     } else {
         return false;
@@ -150,15 +157,6 @@ static enum exit_code print_docs(void)
     return fwrite(out.at, 1, out.len, stdout) == out.len && fflush(stdout) == 0 ? EXIT_FINE : EXIT_FAILED;
 }
 
-static enum exit_code restore(const struct appliance *appliance, int count, char *const *args)
-{
-    if (count != 2 || args[1][0] != '/') {
-        (void)fprintf(stderr, "svc-appliance: restore FILE: one absolute path, readable by the user svc-api\n");
-        return EXIT_REFUSED;
-    }
-    return appliance_restore(appliance, args[1]);
-}
-
 static enum exit_code dispatch(const struct options *options, int argc, char **argv, const struct appliance *appliance)
 {
     if (options->check) {
@@ -175,13 +173,17 @@ static enum exit_code dispatch(const struct options *options, int argc, char **a
         return appliance_repair_log(appliance, argc - options->rest, argv + options->rest);
     }
     if (options->command != NULL && strcmp(options->command, "restore") == 0) {
-        return restore(appliance, argc - options->rest, argv + options->rest);
+        return appliance_restore(appliance, argc - options->rest, argv + options->rest);
+    }
+    if (options->command != NULL && strcmp(options->command, "rebuild") == 0) {
+        return appliance_rebuild(appliance, argc - options->rest, argv + options->rest);
+    }
+    if (options->rest > 0 && argc > options->rest + 1 && strcmp(argv[options->rest], "backup") == 0 &&
+        strcmp(argv[options->rest + 1], "--list") == 0) {
+        return appliance_backup_list(appliance, argc - options->rest, argv + options->rest);
     }
     if (options->rest > 0) {
         return appliance_api_command(appliance, argc - options->rest, argv + options->rest);
-    }
-    if (options->command != NULL && strcmp(options->command, "rebuild") == 0) {
-        return appliance_rebuild(appliance);
     }
     if (options->command != NULL && strcmp(options->command, "scrub") == 0) {
         return appliance_scrub(appliance);

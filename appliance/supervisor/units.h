@@ -9,7 +9,7 @@
 const struct unit_row *unit_postgres(const struct config *config);
 const struct unit_row *unit_nats(const struct config *config);
 const struct unit_row *unit_signer(void);
-const struct unit_row *unit_api(void);
+const struct unit_row *unit_api(const struct config *config);
 
 #define USER_API "svc-api"
 

@@ -196,6 +196,9 @@ try:
     if want("audit"):
         import bench_audit
         bench_audit.run(result)
+    if want("mutations"):
+        import bench_mutations
+        bench_mutations.run(result)
     if want("compliance"):
         import bench_compliance
         bench_compliance.run(result)

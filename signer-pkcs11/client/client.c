@@ -2,11 +2,15 @@
 
 #include "appliance/base/alloc.h"
 #include "appliance/base/secret.h"
+#include "appliance/base/tracing.h"
 #include "signer-pkcs11/client/pool.h"
 
 struct signer_client {
     const struct config *config;
     struct pool *pool;
+    struct bulkhead *bulkhead; /* NULL: none */
+    signer_call_fn on_call;    /* NULL: nobody measures */
+    void *on_call_arg;
 };
 
 struct fault signer_client_new(const struct config *config, struct signer_client **ret_client)
@@ -25,6 +29,17 @@ void signer_client_free(struct signer_client *client)
         signer_pool_free(client->pool);
         mem_free(client);
     }
+}
+
+void signer_client_bound(struct signer_client *client, struct bulkhead *bulkhead)
+{
+    client->bulkhead = bulkhead;
+}
+
+void signer_client_on_call(struct signer_client *client, signer_call_fn on_call, void *arg)
+{
+    client->on_call = on_call;
+    client->on_call_arg = arg;
 }
 
 /* ---- one call ---- */
@@ -113,14 +128,15 @@ static struct fault exchange(struct call *call, struct connection *taken)
 static struct fault attempt(struct call *call)
 {
     struct connection *connection = NULL;
-    TRY(signer_pool_take(call->op, call->client->pool, POOL_ANY, call->deadline, &connection));
+    enum pool_choice spare = call->request->op == WIRE_HEALTH ? POOL_SPARE : POOL_ANY;
+    TRY(signer_pool_take(call->op, call->client->pool, spare, call->deadline, &connection));
     struct fault fault = exchange(call, connection);
     bool safe = !call->sent || call->request->op != WIRE_GENERATE_KEY;
     if (fault.code != FAULT_SIGNER_UNAVAILABLE || !safe || clock_mono() >= call->deadline) {
         return fault;
     }
     call->repeated = call->sent;
-    TRY(signer_pool_take(call->op, call->client->pool, POOL_FRESH, call->deadline, &connection));
+    TRY(signer_pool_take(call->op, call->client->pool, POOL_FRESH | spare, call->deadline, &connection));
     return exchange(call, connection);
 }
 
@@ -143,14 +159,27 @@ static struct fault not_answered(struct call *call, struct fault fault)
     return fault;
 }
 
+static struct fault pass_bulkhead(struct call *call, struct permit *ret_permit)
+{
+    struct bulkhead *bulkhead = call->client->bulkhead;
+    if (bulkhead == NULL || call->request->op == WIRE_HEALTH) {
+        return OK;
+    }
+    struct fault fault = bulkhead_enter(bulkhead, call->deadline, ret_permit);
+    return FAULTED(fault) ? op_fail(call->op, fault, "the signer has too much to do: repeat the request") : OK;
+}
+
 /* Calls are bounded by the operation's deadline and by signer.operation_timeout, whichever is earlier. */
-static struct fault call_signer(struct call *call)
+static struct fault call_bounded(struct call *call)
 {
     struct op *op = call->op;
     BUG_IF(op->tx_open > 0); /* a lock of the database must not wait for a token */
+    TRY(op_settle(op));
     mono_ns bound = clock_mono() + call->client->config->signer_deadline;
     call->deadline = op->deadline < bound ? op->deadline : bound;
     TRY(request_check(op, call->request));
+    CLEANUP(permit_release) struct permit permit = { 0 };
+    TRY(pass_bulkhead(call, &permit));
     struct fault fault = attempt(call);
     if (FAULTED(fault)) {
         return not_answered(call, fault);
@@ -163,6 +192,18 @@ static struct fault call_signer(struct call *call)
         return op_fail(op, call->response.fault, "%s", call->response.detail);
     }
     return OK;
+}
+
+static struct fault call_signer(struct call *call)
+{
+    mono_ns begun = clock_mono();
+    struct fault fault = TRACED(call->op, TRACE_CLIENT, "signer", "svc.signer.operation",
+                                wire_op_text(call->request->op), call_bounded(call));
+    const struct signer_client *client = call->client;
+    if (client->on_call != NULL) {
+        client->on_call(client->on_call_arg, call->request->op, clock_mono() - begun, fault);
+    }
+    return fault;
 }
 
 /* ---- the operations ---- */

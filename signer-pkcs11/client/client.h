@@ -6,6 +6,7 @@
 #ifndef SIGNER_CLIENT_CLIENT_H
 #define SIGNER_CLIENT_CLIENT_H
 
+#include "appliance/base/bulkhead.h"
 #include "appliance/base/config.h"
 #include "appliance/base/op.h"
 #include "signer-pkcs11/protocol/health.h"
@@ -16,6 +17,15 @@ struct signer_client;
 struct fault signer_client_new(const struct config *config, struct signer_client **ret_client);
 void signer_client_free(struct signer_client *client);
 DEFINE_FREEP(struct signer_client, signer_client_free)
+
+/* From now on every operation but signer_health passes `bulkhead` (borrowed; NULL = none), waiting there as long as the
+ * call may take. With as many places as there are connections at most, a connection for signer_health is always left:
+ * whether the signer is well can be told while all that it may do is being done. Before the client is used. */
+void signer_client_bound(struct signer_client *client, struct bulkhead *bulkhead);
+
+/* For measurements: called at the end of every call, in its thread. Set once, before the first. */
+typedef void (*signer_call_fn)(void *arg, enum wire_op op, mono_ns took, struct fault end);
+void signer_client_on_call(struct signer_client *client, signer_call_fn on_call, void *arg);
 
 struct fault signer_health(struct op *op, struct signer_client *client, struct signer_health *ret_health);
 /* The new key's PKIX DER public key is appended to `spki` (nothing for AES). KEY_EXISTS when the label is taken: then

@@ -11,6 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#define SPARE 2u /* places beyond the limit */
+
 struct pool {
     struct dial *dial;
     unsigned limit;
@@ -117,19 +119,21 @@ static void leave_place(struct pool *pool)
 }
 
 /* An idle connection, or NULL with a place for a new one. */
-static struct fault take_place(struct op *op, struct pool *pool, mono_ns deadline, struct connection **ret_idle)
+static struct fault take_place(struct op *op, struct pool *pool, enum pool_choice choice, mono_ns deadline,
+                               struct connection **ret_idle)
 {
+    const unsigned limit = pool->limit + ((choice & POOL_SPARE) != 0 ? SPARE : 0);
     const struct timespec until = { .tv_sec = deadline / NS_PER_S, .tv_nsec = deadline % NS_PER_S };
     int rc = 0;
     lock(pool);
     pool->waiting++;
-    while (pool->idle == NULL && pool->count == pool->limit && rc == 0) {
+    while (pool->idle == NULL && pool->count >= limit && rc == 0) {
         rc = pthread_cond_timedwait(&pool->room, &pool->lock, &until);
         BUG_IF(rc != 0 && rc != ETIMEDOUT);
     }
     pool->waiting--;
     struct connection *idle = pool->idle;
-    bool room = idle == NULL && pool->count < pool->limit;
+    bool room = idle == NULL && pool->count < limit;
     if (idle != NULL) {
         pool->idle = idle->next;
         idle->next = NULL;
@@ -149,7 +153,7 @@ struct fault signer_pool_take(struct op *op, struct pool *pool, enum pool_choice
 {
     for (;;) {
         struct connection *idle = NULL;
-        TRY(take_place(op, pool, deadline, &idle));
+        TRY(take_place(op, pool, choice, deadline, &idle));
         if (idle == NULL) {
             struct fault fault = connection_new(op, pool, deadline, ret_connection);
             if (FAULTED(fault)) {
@@ -159,7 +163,7 @@ struct fault signer_pool_take(struct op *op, struct pool *pool, enum pool_choice
             }
             return fault;
         }
-        if (choice == POOL_ANY) {
+        if ((choice & POOL_FRESH) == 0) {
             atomic_fetch_add_explicit(&pool->out, 1, memory_order_relaxed);
             *ret_connection = idle;
             return OK;

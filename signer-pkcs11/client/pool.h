@@ -25,8 +25,8 @@ DEFINE_FREEP(struct pool, signer_pool_free)
 
 /* An idle connection, or a new one. The peer may have left an idle one, which sending on it tells; then POOL_FRESH
  * drops all that are idle (the peer was restarted) and gives a new one. SIGNER_UNAVAILABLE (nobody listens), SATURATED
- * (all in use until `deadline`). */
-enum pool_choice { POOL_ANY, POOL_FRESH };
+ * (all in use until `deadline`). POOL_SPARE may take one of two places beyond the limit, for questions about health. */
+enum pool_choice { POOL_ANY, POOL_FRESH = 1, POOL_SPARE = 2, POOL_FRESH_SPARE = 3 };
 struct fault signer_pool_take(struct op *op, struct pool *pool, enum pool_choice choice, mono_ns deadline,
                               struct connection **ret_connection);
 void signer_pool_put(struct connection *connection); /* for the next caller */

@@ -106,6 +106,7 @@ class Appliance:
             "http.probe_listen": f"127.0.0.1:{self.probe}",
             "nats.embedded_port": nats,
             "protocols.tsa.clock.trust_host": True,
+            "rate_limit.requests": 1000000,  # tests send more than a tenant may by default
         }
         self.settings.update({k.replace("__", "."): v for k, v in settings.items()})
         self.config = f"{self.dir}/svc.yaml"
@@ -250,6 +251,71 @@ class Appliance:
                   "psql", "-X", "-At", "-h", f"{self.dir}/run/postgres", "-U", user, "-d", "svc",
                   "-v", "ON_ERROR_STOP=1", "-c", statement)
         return out.stdout.strip()
+
+
+class Replica:
+    """A second svc-api on an appliance's database, event log and signer, with listeners of its own."""
+
+    def __init__(self, appliance, name="replica", **settings):
+        self.appliance, self.name, self.env = appliance, name, appliance.env
+        self.port, self.plain, self.probe = (free_port() for _ in range(3))
+        self.settings = {**appliance.settings,
+                         "http.listen": f"127.0.0.1:{self.port}",
+                         "http.plain_listen": f"127.0.0.1:{self.plain}",
+                         "http.probe_listen": f"127.0.0.1:{self.probe}",
+                         **{k.replace("__", "."): v for k, v in settings.items()}}
+        self.config, self.log_path = f"{appliance.dir}/{name}.yaml", f"{appliance.dir}/{name}.log"
+        self.process = None
+
+    def spawn(self):
+        with open(self.config, "w") as f:
+            f.write(yaml(self.settings))
+        with open(self.log_path, "ab") as log:
+            self.process = subprocess.Popen(
+                ["setpriv", "--reuid=svc-api", "--regid=svc-api", "--clear-groups", "--no-new-privs",
+                 f"{self.appliance.bin}/svc-api", "serve", "--config", self.config],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, cwd="/",
+                env={"PATH": os.environ["PATH"]})
+        return self
+
+    def start(self):
+        self.spawn()
+
+        def ready():
+            if self.process.poll() is not None:
+                raise AssertionError(f"{self.name} ended with {self.process.returncode}\n{self.tail()}")
+            return self.is_ready()
+
+        until(f"{self.name} is ready", ready, START_LIMIT)
+        return self
+
+    def pid(self):
+        return self.process.pid
+
+    def stop(self, limit=60):
+        """SIGTERM, and its exit code."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(limit)
+            except subprocess.TimeoutExpired:
+                self.kill()
+                raise AssertionError(f"{self.name} did not drain in {limit} s\n" + self.tail())
+        return self.process.returncode if self.process else None
+
+    def kill(self):
+        if self.process is not None and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+    def tls(self):
+        return self.appliance.tls()
+
+    probe_get = Appliance.probe_get
+    is_ready = Appliance.is_ready
+    tail = Appliance.tail
+    session = Appliance.session
+    api = Appliance.api
 
 
 class Session:

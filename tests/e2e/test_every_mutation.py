@@ -418,6 +418,31 @@ def _(t):
 
 # ---- erasure: of the other tenant, as it rewrites what was there ----
 
+# ---- the outbox ----
+
+def dead_letter(t):
+    """A key that is wound down: its end waits in the outbox, and is made a dead letter of."""
+    key = t.make_key()
+    path = f"/api/v1/keys/{key}/transitions"
+    moved = t.a.api("POST", path, {"to": "retired", "reason": "sweep", "expected_version": t.version(key), "overlap": "24h"},
+                    key=True)
+    assert moved.status == 200, moved
+    return t.a.sql("WITH dead AS (UPDATE svc.outbox SET state = 'dead-lettered', due_us = 0 WHERE destination = 'keys.retire'"
+                   f" AND key = '{key}' RETURNING id) SELECT id FROM dead").splitlines()[0]
+
+
+@row("outbox.requeue", "outbox.requeued")
+def _(t):
+    t.aside(lambda: setattr(t, "dead", dead_letter(t)))
+    return t.send({"reason": "sweep"}, id=t.dead)
+
+
+@row("outbox.requeue-destination", "outbox.requeued")
+def _(t):
+    t.aside(lambda: dead_letter(t))
+    return t.send({"destination": "keys.retire", "reason": "sweep"})
+
+
 @row("privacy.erasures.preview")
 def _(t):
     t.make_key(t.acme["operator"], PERSON)

@@ -44,15 +44,16 @@ static void try_query(struct op *op, const char *text)
 
 static void try_trace(struct op *op, const char *text)
 {
-    char trace_id[33] = "";
-    char again[33] = "";
+    struct traceparent parent, again;
     char printed[TRACEPARENT_LEN + 1];
-    if (!traceparent_parse(text, trace_id)) {
+    const struct message message = { .headers = { { "traceparent", text } }, .header_count = 1 };
+    if (!traceparent_parse(text, &parent)) {
         return;
     }
-    BUG_IF(strlen(trace_id) != 32 || FAULTED(trace_begin(op, text)) || strcmp(op->trace_id, trace_id) != 0);
+    BUG_IF(strlen(parent.trace_id) != 32 || strlen(parent.parent_id) != 16 || FAULTED(trace_begin(op, &message)) ||
+           strcmp(op->trace_id, parent.trace_id) != 0 || op->sampled != parent.sampled);
     traceparent_print(op, printed);
-    BUG_IF(!traceparent_parse(printed, again) || strcmp(again, trace_id) != 0);
+    BUG_IF(!traceparent_parse(printed, &again) || strcmp(again.trace_id, parent.trace_id) != 0);
 }
 
 /* "Name: value" lines. */

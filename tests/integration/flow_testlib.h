@@ -340,8 +340,8 @@ static struct fault flow_read_body(void *arg, uint8_t *at, size_t len)
 }
 
 /* `target` may have a query. token and key may be NULL. */
-static void flow_call(const char *method, const char *target, const char *token, const char *key, const char *body,
-                      int timeout_ms, struct answer *ret_answer)
+[[maybe_unused]] static void flow_call(const char *method, const char *target, const char *token, const char *key,
+                                       const char *body, int timeout_ms, struct answer *ret_answer)
 {
     char path[512], authorization[256], length[24];
     (void)snprintf(path, sizeof(path), "%s", target);

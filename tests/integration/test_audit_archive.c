@@ -399,9 +399,9 @@ static void a_backup_gives_the_log_back_and_the_rebuild_the_same_bytes(void **st
     CLEANUP(op_freep) struct op *of = op_in("t-run");
     assert_ok(event_history_put(of, flow_services.log, 2, 1, span_text("what stands in the place of a message")));
     flow_pause();
-    assert_ok(log_backup(op, flow_services.log, flow_services.store, "TEST", fd, &made));
+    assert_ok(log_backup(op, flow_services.log, flow_services.store, "TEST", fd, NULL, &made));
     digest_of_model(before);
-    assert_int_equal(log_restore(op, flow_services.log, fd, &restored).code, FAULT_CONFLICT); /* not empty */
+    assert_int_equal(log_restore(op, flow_services.log, fd, NULL, &restored).code, FAULT_CONFLICT); /* not empty */
 
     open_empty_log();
     off_t middle = lseek(fd, 0, SEEK_END) / 2;
@@ -409,14 +409,14 @@ static void a_backup_gives_the_log_back_and_the_rebuild_the_same_bytes(void **st
     byte ^= 0x40;
     assert_int_equal(pwrite(fd, &byte, 1, middle), 1);
     op->note = (struct fault_note){ 0 };
-    assert_int_equal(log_restore(op, flow_services.log, fd, &restored).code, FAULT_LOG_BACKUP);
+    assert_int_equal(log_restore(op, flow_services.log, fd, NULL, &restored).code, FAULT_LOG_BACKUP);
     assert_ok(event_log_state_now(op, flow_services.log, &log));
     assert_int_equal(log.last_seq, 0); /* nothing was written */
     byte ^= 0x40;
     assert_int_equal(pwrite(fd, &byte, 1, middle), 1);
 
     op->note = (struct fault_note){ 0 };
-    assert_ok(log_restore(op, flow_services.log, fd, &restored));
+    assert_ok(log_restore(op, flow_services.log, fd, NULL, &restored));
     assert_int_equal(restored.messages, made.messages);
     assert_int_equal(made.replacements, 1);
     unsigned replacements = 0;
@@ -449,7 +449,7 @@ static void a_checkpoint_without_its_source_stops_everything(void **state)
     assert_int_equal(source_check(all, flow_services.log, NULL, &checkpoints).code, FAULT_AUDIT_SOURCE_GAP);
     assert_non_null(strstr(all->note.detail, "t-gap"));
     all->note = (struct fault_note){ 0 };
-    assert_int_equal(log_backup(all, flow_services.log, flow_services.store, "TEST", fd, &totals).code,
+    assert_int_equal(log_backup(all, flow_services.log, flow_services.store, "TEST", fd, NULL, &totals).code,
                      FAULT_AUDIT_SOURCE_GAP);
 }
 

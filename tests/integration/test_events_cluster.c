@@ -114,32 +114,6 @@ static void one_that_syncs_later_is_one_too_many(void **state)
     event_log_close(log);
 }
 
-static void appends_go_on_when_one_server_dies(void **state)
-{
-    struct cluster *cluster = *state;
-    struct event_log *log = log_for_test(&cluster->config);
-    CLEANUP(event_reader_freep) struct event_reader *reader = NULL;
-    uint64_t next = 1;
-    append_one(log, next++);
-    wait_whole(log);
-    assert_fault(event_reader_new(log, 1, &reader), NONE);
-    for (int i = 0; i < 2; i++) { /* the one that we talk to, and another */
-        nats_kill(&cluster->server[i]);
-        append_one(log, next++);
-        nats_start(&cluster->server[i]);
-        wait_whole(log);
-        append_one(log, next++);
-    }
-    CLEANUP(op_freep) struct op *op = op_of("", 30000);
-    for (uint64_t i = 1; i < next; i++) {
-        struct event_message message;
-        assert_fault(event_reader_next(op, reader, op->deadline, &message), NONE);
-        assert_string_equal(message.message_id.text, id_of((int)i).text);
-    }
-    event_reader_free(TAKE(reader));
-    event_log_close(log);
-}
-
 static void one_that_comes_back_unsynced_stops_appends(void **state)
 {
     struct cluster *cluster = *state;
@@ -158,14 +132,148 @@ static void one_that_comes_back_unsynced_stops_appends(void **state)
     event_log_close(log);
 }
 
+/* ---- under load ---- */
+
+#define WRITERS 4
+
+struct writer {
+    struct event_log *log;
+    atomic_bool *over;
+    int base;
+    pthread_t thread;
+    atomic_int acknowledged; /* messages base .. base + acknowledged - 1 */
+};
+
+static void *write_on(void *arg)
+{
+    struct writer *writer = arg;
+    while (!atomic_load(writer->over)) {
+        CLEANUP(op_freep) struct op *op = op_of("acme", 60000);
+        int number = writer->base + atomic_load(&writer->acknowledged);
+        struct uuid id = id_of(number);
+        uint64_t seq = 0;
+        if (!FAULTED(append_number(op, writer->log, "a", number, &id, &seq))) {
+            atomic_fetch_add(&writer->acknowledged, 1); /* otherwise it is asked again, with its id */
+        }
+    }
+    return NULL;
+}
+
+static void wait_written(struct writer *writers, int more)
+{
+    for (int i = 0; i < WRITERS; i++) {
+        int goal = atomic_load(&writers[i].acknowledged) + more;
+        for (int tries = 0; tries < 6000 && atomic_load(&writers[i].acknowledged) < goal; tries++) {
+            (void)poll(NULL, 0, 20);
+        }
+        assert_true(atomic_load(&writers[i].acknowledged) >= goal);
+    }
+}
+
+/* Which server leads the stream: its number. */
+static int leader_of(struct event_log *log)
+{
+    int leader = -1;
+    for (int tries = 0; leader < 0 && tries < 1000; tries++) {
+        jsStreamInfo *info = NULL;
+        if (js_GetStreamInfo(&info, log->js, log->config->nats_stream, NULL, NULL) == NATS_OK &&
+            info->Cluster != NULL && info->Cluster->Leader != NULL && info->Cluster->Leader[0] == 't') {
+            leader = info->Cluster->Leader[1] - '0';
+        } else {
+            (void)poll(NULL, 0, 20);
+        }
+        jsStreamInfo_Destroy(info);
+    }
+    assert_in_range(leader, 0, SERVERS - 1);
+    return leader;
+}
+
+/* Every acknowledged number is there, and none twice. */
+static void check_written(struct event_log *log, struct writer *writers)
+{
+    static unsigned char seen[WRITERS][100000];
+    memset(seen, 0, sizeof(seen));
+    CLEANUP(op_freep) struct op *op = op_of("", 60000);
+    CLEANUP(event_reader_freep) struct event_reader *reader = NULL;
+    struct event_log_state state;
+    assert_fault(event_log_state_now(op, log, &state), NONE);
+    assert_int_equal(state.first_missing, 0);
+    assert_fault(event_reader_new(log, 1, &reader), NONE);
+    for (uint64_t seq = 1; seq <= state.last_seq; seq++) {
+        struct event_message message;
+        assert_fault(event_reader_next(op, reader, op->deadline, &message), NONE);
+        int number = atoi(message.message_id.text + 24);
+        assert_in_range(number / 100000, 0, WRITERS - 1);
+        assert_int_equal(seen[number / 100000][number % 100000]++, 0);
+        arena_clear(op->arena);
+    }
+    for (int i = 0; i < WRITERS; i++) {
+        for (int n = 0; n < atomic_load(&writers[i].acknowledged); n++) {
+            assert_int_equal(seen[i][n], 1);
+        }
+    }
+}
+
+static void a_killed_leader_loses_no_acknowledged_event(void **state)
+{
+    struct cluster *cluster = *state;
+    struct event_log *log = log_for_test(&cluster->config);
+    atomic_bool over = false;
+    struct writer writers[WRITERS] = { 0 };
+    wait_whole(log);
+    for (int i = 0; i < WRITERS; i++) {
+        writers[i].log = log;
+        writers[i].over = &over;
+        writers[i].base = i * 100000;
+        assert_int_equal(pthread_create(&writers[i].thread, NULL, write_on, &writers[i]), 0);
+    }
+    wait_written(writers, 20);
+    int leader = leader_of(log);
+    int other = leader == 0 ? 1 : 0; /* among both is the one that we talk to first */
+    nats_kill(&cluster->server[leader]);
+    wait_written(writers, 10);          /* two of three choose another one */
+    nats_kill(&cluster->server[other]); /* one of three is no quorum: nothing is acknowledged until one more is back */
+    nats_start(&cluster->server[other]);
+    wait_written(writers, 10);
+    nats_start(&cluster->server[leader]);
+    wait_whole(log);
+    wait_written(writers, 10);
+    atomic_store(&over, true);
+    for (int i = 0; i < WRITERS; i++) {
+        assert_int_equal(pthread_join(writers[i].thread, NULL), 0);
+    }
+    uint64_t again = 0;
+    CLEANUP(op_freep) struct op *op = op_of("acme", 20000);
+    struct uuid first = id_of(0);
+    assert_fault(append_number(op, log, "a", 0, &first, &again), NONE); /* a duplicate is the first one */
+    check_written(log, writers);
+    event_log_close(log);
+}
+
+static void a_stream_gets_the_replicas_that_are_configured_later(void **state)
+{
+    struct cluster *cluster = *state;
+    cluster->config.nats_replicas = 1;
+    struct event_log *log = log_for_test(&cluster->config);
+    append_one(log, 1);
+    event_log_close(log);
+    cluster->config.nats_replicas = SERVERS;
+    log = log_for_test(&cluster->config);
+    wait_whole(log);
+    append_one(log, 2);
+    event_log_close(log);
+}
+
 #define WITH_CLUSTER(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
-int main(void)
+int main(int argc, char **argv)
 {
+    cmocka_set_test_filter(argc > 1 ? argv[1] : NULL);
     const struct CMUnitTest tests[] = {
         WITH_CLUSTER(one_that_syncs_later_is_one_too_many),
         WITH_CLUSTER(one_that_comes_back_unsynced_stops_appends),
-        WITH_CLUSTER(appends_go_on_when_one_server_dies),
+        WITH_CLUSTER(a_killed_leader_loses_no_acknowledged_event),
+        WITH_CLUSTER(a_stream_gets_the_replicas_that_are_configured_later),
     };
     return cmocka_run_group_tests_name("events/cluster", tests, NULL, NULL);
 }

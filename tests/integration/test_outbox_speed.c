@@ -29,7 +29,9 @@ static struct fault handle(struct op *op, struct services *services, const struc
     return events_append(op, handler_log, &append, &seq);
 }
 
-static const struct outbox_row out_row = { "test.out", handle, 5000, 3, 0, 0, false, "" };
+static const struct outbox_row out_row = {
+    .destination = "test.out", .handler = handle, .deadline_ms = 5000, .attempts = 3
+};
 static const struct outbox_row *const out_tables[] = { &out_row };
 static const size_t out_counts[] = { 1 };
 

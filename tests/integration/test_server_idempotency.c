@@ -2,11 +2,15 @@
 #include "integration/store_testlib.h"
 
 #include "api/server/idempotency.h"
+#include "api/server/presence.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
 static struct store *store;
+static struct uuid here; /* the instance that makes claims */
+static struct presence *presence;
 
 static int open_store(void **state)
 {
@@ -19,12 +23,16 @@ static int open_store(void **state)
         print_error("%.*s", (int)why.len, (const char *)why.at);
     }
     assert_ok(fault);
+    CLEANUP(op_freep) struct op *op = test_op("acme", 30000);
+    assert_ok(uuid_new(&here));
+    assert_ok(presence_new(op, store, here, &presence));
     return 0;
 }
 
 static int close_store(void **state)
 {
     (void)state;
+    presence_free(presence);
     store_close(store);
     return 0;
 }
@@ -41,7 +49,7 @@ static struct idempotency_request asking(const char *key, const char *body)
     struct idempotency_request request = {
         .key = key, .route = "things.make", .method = "POST", .path = "/api/v1/things", .body = span_text(body)
     };
-    assert_ok(uuid_new(&request.instance));
+    request.instance = here;
     return request;
 }
 
@@ -109,7 +117,7 @@ static void the_same_request_in_progress_is_told_to_come_back(void **state)
     struct idempotency_claim other;
     struct response response;
     assert_ok(claim_as(op, "busy", "one", &claim, &response));
-    assert_false(claim.replayed);
+    assert_int_equal(claim.state, IDEMPOTENCY_OURS);
     assert_fault(claim_as(op, "busy", "one", &other, &response), IDEMPOTENCY_IN_PROGRESS);
     assert_true(op->note.retry_after_s > 0);
 }
@@ -126,7 +134,7 @@ static void a_recorded_answer_is_replayed_byte_for_byte(void **state)
     assert_ok(idempotency_record(op, store, &claim, &answer, false));
     for (int i = 0; i < 3; i++) {
         assert_ok(claim_as(op, "replay", "one", &again, &response));
-        assert_true(again.replayed);
+        assert_int_equal(again.state, IDEMPOTENCY_REPLAYED);
         assert_int_equal(response.status, 201);
         assert_string_equal(response.content_type, "application/json");
         assert_true(span_equal(response.body, answer.body));
@@ -145,7 +153,7 @@ static void an_empty_answer_is_replayed_empty(void **state)
     struct response answer = { .status = 204, .content_type = "application/json" };
     assert_ok(idempotency_record(op, store, &claim, &answer, false));
     assert_ok(claim_as(op, "empty", "", &claim, &response));
-    assert_true(claim.replayed);
+    assert_int_equal(claim.state, IDEMPOTENCY_REPLAYED);
     assert_int_equal(response.status, 204);
     assert_int_equal(response.body.len, 0);
 }
@@ -172,13 +180,13 @@ static void a_released_key_runs_again_under_the_same_command_id(void **state)
     struct uuid first = op->command_id;
     idempotency_release(op, store, &claim);
     assert_ok(claim_as(op, "released", "two", &claim, &response)); /* another command may have it too */
-    assert_false(claim.replayed);
+    assert_int_equal(claim.state, IDEMPOTENCY_OURS);
     assert_true(uuid_equal(first, op->command_id));
     struct response answer = good_answer(op);
     assert_ok(idempotency_record(op, store, &claim, &answer, false));
     idempotency_release(op, store, &claim); /* too late: the answer stays */
     assert_ok(claim_as(op, "released", "two", &claim, &response));
-    assert_true(claim.replayed);
+    assert_int_equal(claim.state, IDEMPOTENCY_REPLAYED);
 }
 
 static void an_abandoned_claim_is_taken_over_after_ten_minutes_by_one(void **state)
@@ -195,16 +203,16 @@ static void an_abandoned_claim_is_taken_over_after_ten_minutes_by_one(void **sta
     assert_fault(claim_as(op, "abandoned", "one", &new, &response), IDEMPOTENCY_IN_PROGRESS);
     rewind_claims();
     assert_ok(claim_as(op, "abandoned", "one", &new, &response));
-    assert_false(new.replayed);
+    assert_int_equal(new.state, IDEMPOTENCY_OURS);
     assert_fault(claim_as(op, "abandoned", "one", &third, &response), IDEMPOTENCY_IN_PROGRESS);
 
     struct response answer = good_answer(op);
-    assert_fault(idempotency_record(op, store, &old, &answer, false), IDEMPOTENCY_INDETERMINATE); /* void by now */
+    assert_fault(idempotency_record(op, store, &old, &answer, false), IDEMPOTENCY_IN_PROGRESS); /* void by now */
     idempotency_release(op, store, &old);
     assert_fault(claim_as(op, "abandoned", "one", &third, &response), IDEMPOTENCY_IN_PROGRESS);
     assert_ok(idempotency_record(op, store, &new, &answer, false));
     assert_ok(claim_as(op, "abandoned", "one", &third, &response));
-    assert_true(third.replayed);
+    assert_int_equal(third.state, IDEMPOTENCY_REPLAYED);
 }
 
 static void an_answer_that_cannot_be_kept_walls_its_key(void **state)
@@ -267,7 +275,7 @@ static void a_key_of_one_tenant_is_nothing_to_another(void **state)
     struct response response;
     assert_ok(claim_as(acme, "shared", "one", &one, &response));
     assert_ok(claim_as(globex, "shared", "two", &two, &response));
-    assert_false(two.replayed);
+    assert_int_equal(two.state, IDEMPOTENCY_OURS);
     assert_false(uuid_equal(acme->command_id, globex->command_id));
 }
 
@@ -281,11 +289,159 @@ static void an_expired_request_claims_nothing(void **state)
     assert_true(FAULTED(claim_as(op, "late", "one", &claim, &response)));
     op->deadline = clock_mono() + 30 * NS_PER_S;
     assert_ok(claim_as(op, "late", "one", &claim, &response));
-    assert_false(claim.replayed);
+    assert_int_equal(claim.state, IDEMPOTENCY_OURS);
     op->deadline = clock_mono(); /* ran out while the command ran: its answer is kept all the same */
     struct response answer = good_answer(op);
     assert_ok(idempotency_record(op, store, &claim, &answer, false));
     assert_true(op->deadline <= clock_mono());
+}
+
+/* ---- presence ---- */
+
+static struct fault claim_at(struct op *op, struct uuid instance, const char *key, struct idempotency_claim *ret_claim)
+{
+    struct response response;
+    struct idempotency_request request = asking(key, "one");
+    request.instance = instance;
+    op->note = (struct fault_note){ .set = false };
+    response_clear(&response);
+    return idempotency_claim(op, store, &request, ret_claim, &response);
+}
+
+static void a_claim_of_a_dead_instance_is_taken_over_at_once_and_one_of_a_living_is_not(void **state)
+{
+    (void)state;
+    CLEANUP(op_freep) struct op *op = caller("acme", "alice");
+    struct uuid other;
+    struct presence *others = NULL;
+    struct idempotency_claim old;
+    struct idempotency_claim new;
+    assert_ok(uuid_new(&other));
+    assert_ok(presence_new(op, store, other, &others));
+    assert_ok(claim_at(op, other, "orphan", &old));
+    assert_fault(claim_at(op, here, "orphan", &new), IDEMPOTENCY_IN_PROGRESS);
+    presence_free(others);
+    struct fault fault = claim_at(op, here, "orphan", &new);
+    for (int i = 0; i < 3000 && fault.code == FAULT_IDEMPOTENCY_IN_PROGRESS; i++) {
+        (void)poll(NULL, 0, 10); /* a database that came up just now waits for those who were there before */
+        fault = claim_at(op, here, "orphan", &new);
+    }
+    assert_ok(fault);
+    assert_int_equal(new.state, IDEMPOTENCY_OURS);
+    assert_fault(claim_at(op, other, "orphan", &old), IDEMPOTENCY_IN_PROGRESS); /* whoever has it now is alive */
+}
+
+static void a_presence_that_was_lost_is_taken_again(void **state)
+{
+    (void)state;
+    CLEANUP(op_freep) struct op *op = caller("acme", "alice");
+    char script[256];
+    (void)snprintf(script, sizeof(script),
+                   "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND objid = %u",
+                   (unsigned)((uint64_t)presence_key(here) & 0xffffffffu));
+    assert_ok(as_superuser(script));
+    struct fault fault = presence_keep(op, presence);
+    for (int i = 0; i < 3000 && FAULTED(fault); i++) {
+        op->note = (struct fault_note){ .set = false };
+        (void)poll(NULL, 0, 10);
+        fault = presence_keep(op, presence);
+    }
+    assert_ok(fault);
+    struct presence *second = NULL;
+    assert_fault(presence_new(op, store, here, &second), CONFLICT); /* it is held */
+}
+
+/* ---- the handler's first question travels behind the claim ---- */
+
+static const struct sql SQL_LOOK = { "test_look", "SELECT count(*) FROM svc.idempotency_keys", 0 };
+
+static struct fault look(struct op *op)
+{
+    CLEANUP(tx_rollbackp) struct tx *tx = NULL;
+    CLEANUP(rows_freep) struct rows *rows = NULL;
+    TRY(tx_begin(op, store, STORE_REQUEST, &tx));
+    return tx_query(tx, &SQL_LOOK, NULL, 0, &rows);
+}
+
+static void claim_question_and_record_cost_two_round_trips(void **state)
+{
+    (void)state;
+    CLEANUP(op_freep) struct op *op = caller("acme", "alice");
+    struct idempotency_request request = asking("trips", "one");
+    struct idempotency_claim claim;
+    struct response response;
+    response_clear(&response);
+    assert_ok(idempotency_begin(op, store, &request, &claim, &response));
+    assert_int_equal(claim.state, IDEMPOTENCY_SENT);
+    assert_ok(look(op));
+    assert_int_equal(claim.state, IDEMPOTENCY_OURS);
+    assert_int_equal(op->store_waits, 1);
+    assert_null(op->ahead);
+    struct response answer = good_answer(op);
+    assert_ok(idempotency_record(op, store, &claim, &answer, false));
+    assert_int_equal(op->store_waits, 2);
+}
+
+static void a_question_behind_somebody_elses_claim_fails_and_an_effect_is_not_begun(void **state)
+{
+    (void)state;
+    CLEANUP(op_freep) struct op *op = caller("acme", "alice");
+    struct idempotency_claim first;
+    struct idempotency_claim claim;
+    struct response response;
+    assert_ok(claim_as(op, "behind", "one", &first, &response));
+    struct idempotency_request request = asking("behind", "one");
+    assert_ok(idempotency_begin(op, store, &request, &claim, &response));
+    assert_fault(look(op), IDEMPOTENCY_IN_PROGRESS);
+    assert_fault(idempotency_await(&claim), IDEMPOTENCY_IN_PROGRESS);
+    assert_ok(idempotency_begin(op, store, &request, &claim, &response));
+    assert_fault(op_settle(op), IDEMPOTENCY_IN_PROGRESS); /* as events_append asks */
+    assert_ok(op_settle(op));
+    assert_fault(idempotency_await(&claim), IDEMPOTENCY_IN_PROGRESS);
+    struct response answer = good_answer(op);
+    assert_ok(idempotency_record(op, store, &first, &answer, false));
+    op->note = (struct fault_note){ .set = false };
+    assert_ok(idempotency_begin(op, store, &request, &claim, &response));
+    assert_fault(look(op), IDEMPOTENCY_IN_PROGRESS); /* nothing to run: there is an answer */
+    assert_ok(idempotency_await(&claim));
+    assert_int_equal(claim.state, IDEMPOTENCY_REPLAYED);
+    assert_int_equal(response.status, 201);
+}
+
+static void a_claim_survives_the_end_of_its_connection(void **state)
+{
+    (void)state;
+    CLEANUP(op_freep) struct op *op = caller("acme", "alice");
+    for (int asked = 0; asked < 2; asked++) {
+        struct idempotency_request request = asking(asked == 0 ? "cut-0" : "cut-1", "one");
+        struct idempotency_claim claim;
+        struct response response;
+        response_clear(&response);
+        assert_ok(idempotency_begin(op, store, &request, &claim, &response));
+        assert_ok(as_superuser("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'svc_app'"));
+        if (asked == 0) {
+            assert_ok(look(op));
+        }
+        assert_ok(idempotency_await(&claim));
+        assert_int_equal(claim.state, IDEMPOTENCY_OURS);
+        struct response answer = good_answer(op);
+        assert_ok(idempotency_record(op, store, &claim, &answer, false));
+    }
+}
+
+static void an_answer_is_kept_although_the_database_forgot_the_claim(void **state)
+{
+    (void)state;
+    CLEANUP(op_freep) struct op *op = caller("acme", "alice");
+    struct idempotency_claim claim;
+    struct idempotency_claim again;
+    struct response response;
+    assert_ok(claim_as(op, "forgotten", "one", &claim, &response));
+    assert_ok(as_superuser("DELETE FROM svc.idempotency_keys WHERE key = 'forgotten'"));
+    struct response answer = good_answer(op);
+    assert_ok(idempotency_record(op, store, &claim, &answer, false));
+    assert_ok(claim_as(op, "forgotten", "one", &again, &response));
+    assert_int_equal(again.state, IDEMPOTENCY_REPLAYED);
 }
 
 #define RACERS 20
@@ -303,7 +459,7 @@ static void *race(void *arg)
         fault = claim_as(op, key, "race", &claim, &response);
     }
     BUG_IF(FAULTED(fault));
-    if (!claim.replayed) {
+    if (claim.state == IDEMPOTENCY_OURS) {
         (void)atomic_fetch_add(&executions, 1);
         struct response answer = good_answer(op);
         BUG_IF(FAULTED(idempotency_record(op, store, &claim, &answer, false)));
@@ -357,6 +513,12 @@ int main(void)
         cmocka_unit_test(a_record_whose_acknowledgement_was_lost_can_be_repeated),
         cmocka_unit_test(a_released_key_runs_again_under_the_same_command_id),
         cmocka_unit_test(an_abandoned_claim_is_taken_over_after_ten_minutes_by_one),
+        cmocka_unit_test(a_claim_of_a_dead_instance_is_taken_over_at_once_and_one_of_a_living_is_not),
+        cmocka_unit_test(a_presence_that_was_lost_is_taken_again),
+        cmocka_unit_test(claim_question_and_record_cost_two_round_trips),
+        cmocka_unit_test(a_question_behind_somebody_elses_claim_fails_and_an_effect_is_not_begun),
+        cmocka_unit_test(a_claim_survives_the_end_of_its_connection),
+        cmocka_unit_test(an_answer_is_kept_although_the_database_forgot_the_claim),
         cmocka_unit_test(an_answer_that_cannot_be_kept_walls_its_key),
         cmocka_unit_test(when_not_even_the_wall_can_be_built_the_caller_is_told_the_same),
         cmocka_unit_test(a_secret_answer_is_not_in_the_table_and_not_replayed),

@@ -127,6 +127,16 @@ static void too_few_server_connections_refuse_the_start(void **state)
     assert_opens();
 }
 
+static void a_budget_that_the_server_cannot_honour_refuses_the_start_in_numbers(void **state)
+{
+    (void)state;
+    int64_t before = test_config->postgres_max_conns;
+    test_config->postgres_max_conns = 100000;
+    assert_open_refused(FAULT_STORE_BUDGET, "this instance opens 100016 connections");
+    test_config->postgres_max_conns = before;
+    assert_opens();
+}
+
 static void roles_may_have_other_names(void **state)
 {
     (void)state;
@@ -158,6 +168,7 @@ int main(void)
         cmocka_unit_test(a_changed_migration_is_refused),
         cmocka_unit_test(a_newer_database_is_refused),
         cmocka_unit_test(too_few_server_connections_refuse_the_start),
+        cmocka_unit_test(a_budget_that_the_server_cannot_honour_refuses_the_start_in_numbers),
         cmocka_unit_test(roles_may_have_other_names),
     };
     return cmocka_run_group_tests_name("store_start", tests, start, NULL);

@@ -331,6 +331,30 @@ static void a_deadlock_is_a_retryable_conflict(void **state)
     assert_true(first == FAULT_TX_CONFLICT || (uintptr_t)second == FAULT_TX_CONFLICT);
 }
 
+static void a_serialization_failure_is_a_retryable_conflict(void **state)
+{
+    (void)state;
+    CLEANUP(op_freep) struct op *one = test_op("tenant-e", 20000);
+    CLEANUP(op_freep) struct op *two = test_op("tenant-e", 20000);
+    CLEANUP(buf_free) struct buf why = BUF_INIT(4096);
+    assert_ok(put(one, "tenant-e", 1, "x"));
+    assert_ok(as_superuser("ALTER ROLE svc_app SET default_transaction_isolation = 'repeatable read'"));
+    CLEANUP(store_closep) struct store *strict = NULL;
+    struct fault opened = store_open(test_config, &why, &strict);
+    assert_ok(as_superuser("ALTER ROLE svc_app RESET default_transaction_isolation"));
+    assert_ok(opened);
+    CLEANUP(tx_rollbackp) struct tx *a = NULL;
+    CLEANUP(tx_rollbackp) struct tx *b = NULL;
+    CLEANUP(rows_freep) struct rows *rows = NULL;
+    assert_ok(tx_begin(one, strict, STORE_REQUEST, &a));
+    assert_ok(tx_query(a, &COUNT, NULL, 0, &rows));
+    assert_ok(tx_begin(two, strict, STORE_REQUEST, &b));
+    assert_ok(tx_exec(b, &CHANGE, (struct sql_arg[]){ SQL_TEXT("b"), SQL_INT(1) }, 2, NULL));
+    assert_ok(tx_commit(&b));
+    assert_fault(tx_exec(a, &CHANGE, (struct sql_arg[]){ SQL_TEXT("a"), SQL_INT(1) }, 2, NULL), TX_CONFLICT);
+    assert_string_equal(one->note.sqlstate, "40001");
+}
+
 static void a_snapshot_sees_one_moment_and_refuses_to_write(void **state)
 {
     (void)state;
@@ -497,6 +521,7 @@ int main(void)
         cmocka_unit_test(a_full_pool_refuses_after_the_acquire_window),
         cmocka_unit_test(terminated_sessions_are_replaced),
         cmocka_unit_test(a_deadlock_is_a_retryable_conflict),
+        cmocka_unit_test(a_serialization_failure_is_a_retryable_conflict),
         cmocka_unit_test(a_snapshot_sees_one_moment_and_refuses_to_write),
         cmocka_unit_test(a_tenant_change_within_a_transaction_moves_the_scope),
         cmocka_unit_test(a_lock_has_one_holder_and_dies_with_its_session),

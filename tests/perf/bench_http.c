@@ -2,6 +2,7 @@
  * Load for scripts/bench: N threads, one keep-alive connection each, real requests; prints one JSON object.
  *   bench_http tsa  URL CONNECTIONS SECONDS TSQ_FILE
  *   bench_http sign BASE_URL CONNECTIONS REQUESTS KEY_ID      (SVC_TOKEN, SVC_CA_FILE in the environment)
+ *   bench_http mutate URL CONNECTIONS REQUESTS BODY           PUT of BODY, each with an Idempotency-Key of its own
  * sign: every request is previewed first, untimed; then all are executed, timed.
  * "refused" counts the answers 429 and 503 (come again later), "failed" everything else that is not a success. Where a
  * connection ended without an answer the same request is sent again, as a client should; "reconnected" counts those.
@@ -217,6 +218,51 @@ static void *run_sign(void *arg)
     return NULL;
 }
 
+static struct curl_slist *with_key(const char *bearer)
+{
+    unsigned char id[16];
+    char key[80] = "Idempotency-Key: ";
+    RAND_bytes(id, sizeof(id));
+    for (size_t k = 0; k < sizeof(id); k++) {
+        snprintf(key + 17 + 2 * k, 3, "%02x", id[k]);
+    }
+    return curl_slist_append(curl_slist_append(curl_slist_append(NULL, "Content-Type: application/json"), bearer), key);
+}
+
+/* One small mutation again and again: what a command costs that records one event. */
+static void *run_mutate(void *arg)
+{
+    struct worker *w = arg;
+    CURL *curl = client();
+    char bearer[400];
+    snprintf(bearer, sizeof(bearer), "Authorization: Bearer %s",
+             getenv("SVC_TOKEN") != NULL ? getenv("SVC_TOKEN") : "");
+    struct text answer = { 0 };
+    curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, "PUT");
+    for (size_t i = 0; i <= w->count; i++) {
+        struct curl_slist *headers = with_key(bearer);
+        double t = now();
+        long status = post(curl, w->url, headers, w->key_id, strlen(w->key_id), &answer);
+        for (int tries = 0; tries < 3 && status == 0; tries++) {
+            w->reconnected++;
+            status = post(curl, w->url, headers, w->key_id, strlen(w->key_id), &answer);
+        }
+        curl_slist_free_all(headers);
+        if (i == 0) {
+            pthread_barrier_wait(&start_line); /* the first one connects, and is not counted */
+        } else if (status == 200) {
+            keep(w, now() - t);
+        } else if (status == 429 || status == 503) {
+            w->refused++;
+        } else if (w->failed++ == 0) {
+            fprintf(stderr, "%ld %.400s\n", status, answer.at != NULL ? answer.at : "no answer");
+        }
+    }
+    free(answer.at);
+    curl_easy_cleanup(curl);
+    return NULL;
+}
+
 static int by_value(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
@@ -254,12 +300,12 @@ static void report(struct worker *workers, size_t count, double elapsed)
 int main(int argc, char **argv)
 {
     if (argc != 6) {
-        fprintf(stderr,
-                "usage: bench_http tsa URL CONNECTIONS SECONDS TSQ | sign BASE_URL CONNECTIONS REQUESTS KEY_ID\n");
+        fprintf(stderr, "usage: bench_http tsa URL CONNECTIONS SECONDS TSQ | sign BASE_URL CONNECTIONS REQUESTS KEY_ID"
+                        " | mutate URL CONNECTIONS REQUESTS BODY\n");
         return 2;
     }
     curl_global_init(CURL_GLOBAL_DEFAULT);
-    bool tsa = strcmp(argv[1], "tsa") == 0;
+    bool tsa = strcmp(argv[1], "tsa") == 0, mutate = strcmp(argv[1], "mutate") == 0;
     size_t count = strtoul(argv[3], NULL, 10), amount = strtoul(argv[4], NULL, 10);
     if (count == 0 || count > 1024 || amount == 0) {
         return 2;
@@ -286,7 +332,11 @@ int main(int argc, char **argv)
                                       .key_id = argv[5],
                                       .seconds = (double)amount,
                                       .count = amount / count + (i < amount % count) };
-        if (pthread_create(&workers[i].thread, NULL, tsa ? run_tsa : run_sign, &workers[i]) != 0) {
+        if (pthread_create(&workers[i].thread, NULL,
+                           tsa      ? run_tsa
+                           : mutate ? run_mutate
+                                    : run_sign,
+                           &workers[i]) != 0) {
             return 1;
         }
     }

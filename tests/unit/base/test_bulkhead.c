@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdio.h>
 
 #define FAR (clock_mono() + 60 * NS_PER_S)
 
@@ -134,6 +135,212 @@ static void threads_never_exceed_the_limit(void **state)
     bulkhead_free(crowd.bulkhead);
 }
 
+static struct bulkhead_load load_of(const struct bulkhead *bulkhead)
+{
+    struct bulkhead_load load;
+    bulkhead_load(bulkhead, &load);
+    return load;
+}
+
+static void places_are_those_of_limit_and_queue_together(void **state)
+{
+    (void)state;
+    CLEANUP(bulkhead_freep) struct bulkhead *bulkhead = NULL;
+    assert_fault(bulkhead_new(1, 1, &bulkhead), NONE);
+    struct permit permits[3] = { 0 };
+    assert_fault(bulkhead_join(bulkhead, &permits[0]), NONE);
+    assert_fault(bulkhead_join(bulkhead, &permits[1]), NONE);
+    assert_fault(bulkhead_join(bulkhead, &permits[2]), SATURATED);
+    assert_null(permits[2].lender);
+    assert_fault(enter_then_fail(bulkhead, FAR), SATURATED); /* there is a turn, but it is somebody's */
+    assert_fault(permit_turn(&permits[0], FAR), NONE);
+    assert_int_equal(bulkhead_in_use(bulkhead), 1);
+    assert_fault(permit_turn(&permits[1], 0), SATURATED);
+    assert_null(permits[1].lender);
+    permit_release(&permits[1]);
+    assert_fault(bulkhead_join(bulkhead, &permits[2]), NONE);
+    permit_release(&permits[2]);
+    permit_release(&permits[0]);
+    assert_int_equal(load_of(bulkhead).rejected, 3);
+    assert_int_equal(load_of(bulkhead).shares, 0);
+}
+
+static struct fault charged(struct bulkhead *bulkhead, const char *tenant, unsigned percent, struct permit *permit)
+{
+    struct tenant_id id = { 0 };
+    (void)snprintf(id.text, sizeof(id.text), "%s", tenant);
+    TRY(bulkhead_join(bulkhead, permit));
+    struct fault fault = permit_charge(permit, id, percent);
+    if (FAULTED(fault)) {
+        permit_release(permit);
+    }
+    return fault;
+}
+
+static void a_tenant_gets_its_share_and_the_others_the_rest(void **state)
+{
+    (void)state;
+    CLEANUP(bulkhead_freep) struct bulkhead *bulkhead = NULL;
+    assert_fault(bulkhead_new(2, 6, &bulkhead), NONE);
+    struct permit many[6] = { 0 };
+    struct permit others[2] = { 0 };
+    struct permit more = { 0 };
+    for (size_t i = 0; i < COUNT_OF(many); i++) {
+        assert_fault(charged(bulkhead, "acme", 75, &many[i]), NONE);
+    }
+    assert_fault(charged(bulkhead, "acme", 75, &more), SATURATED);
+    assert_fault(charged(bulkhead, "globex", 75, &others[0]), NONE);
+    assert_fault(charged(bulkhead, "initech", 75, &others[1]), NONE);
+    assert_fault(bulkhead_join(bulkhead, &more), SATURATED);
+    assert_int_equal(load_of(bulkhead).shares, 1);
+    permit_release(&many[0]); /* the tenant in the middle of the list goes, too */
+    permit_release(&others[0]);
+    assert_fault(charged(bulkhead, "acme", 75, &many[0]), NONE);
+    assert_fault(charged(bulkhead, "acme", 75, &more), SATURATED);
+    assert_fault(permit_turn(&many[1], FAR), NONE);
+    assert_fault(permit_turn(&many[2], FAR), NONE);
+    assert_fault(permit_turn(&many[3], 0), SATURATED); /* gives back turn and share */
+    assert_fault(charged(bulkhead, "acme", 75, &many[3]), NONE);
+    for (size_t i = 0; i < COUNT_OF(many); i++) {
+        permit_release(&many[i]);
+    }
+    permit_release(&others[1]);
+    assert_int_equal(load_of(bulkhead).in_use, 0);
+}
+
+struct turn {
+    struct permit permit;
+    atomic_uint *order;
+    unsigned came;
+    pthread_t thread;
+};
+
+static void *wait_for_turn(void *arg)
+{
+    struct turn *turn = arg;
+    BUG_IF(FAULTED(permit_turn(&turn->permit, FAR)));
+    turn->came = atomic_fetch_add(turn->order, 1);
+    permit_release(&turn->permit);
+    return NULL;
+}
+
+static void await_waiting(const struct bulkhead *bulkhead, unsigned count)
+{
+    while (bulkhead_waiting(bulkhead) != count) {
+        (void)sched_yield();
+    }
+}
+
+/* Four turns, of which a tenant has three: its fourth waits beside a free one, which somebody else takes at once. */
+static void a_tenant_whose_requests_hang_leaves_a_turn_to_the_others(void **state)
+{
+    (void)state;
+    CLEANUP(bulkhead_freep) struct bulkhead *bulkhead = NULL;
+    assert_fault(bulkhead_new(4, 8, &bulkhead), NONE);
+    struct permit hang[3] = { 0 };
+    struct permit other = { 0 };
+    struct permit last = { 0 };
+    atomic_uint order = 0;
+    struct turn turns[2] = { { .order = &order }, { .order = &order } };
+    for (size_t i = 0; i < COUNT_OF(hang); i++) {
+        assert_fault(charged(bulkhead, "acme", 75, &hang[i]), NONE);
+        assert_fault(permit_turn(&hang[i], 0), NONE);
+    }
+    for (unsigned i = 0; i < COUNT_OF(turns); i++) {
+        assert_fault(charged(bulkhead, "acme", 75, &turns[i].permit), NONE);
+        assert_int_equal(pthread_create(&turns[i].thread, NULL, wait_for_turn, &turns[i]), 0);
+        await_waiting(bulkhead, i + 1);
+    }
+    assert_int_equal(bulkhead_in_use(bulkhead), 3);
+    assert_fault(charged(bulkhead, "globex", 75, &other), NONE);
+    assert_fault(permit_turn(&other, 0), NONE);
+    assert_fault(bulkhead_enter(bulkhead, 0, &last), SATURATED); /* now all are taken */
+    permit_release(&other);                                      /* of no use to those who wait */
+    assert_int_equal(bulkhead_waiting(bulkhead), 2);
+    assert_fault(bulkhead_enter(bulkhead, 0, &last), NONE);
+    permit_release(&hang[0]);
+    for (unsigned i = 0; i < COUNT_OF(turns); i++) {
+        assert_int_equal(pthread_join(turns[i].thread, NULL), 0);
+        assert_int_equal(turns[i].came, i);
+    }
+    permit_release(&last);
+    permit_release(&hang[1]);
+    permit_release(&hang[2]);
+    assert_int_equal(bulkhead_in_use(bulkhead), 0);
+}
+
+static void a_share_is_one_place_at_least(void **state)
+{
+    (void)state;
+    CLEANUP(bulkhead_freep) struct bulkhead *bulkhead = NULL;
+    assert_fault(bulkhead_new(1, 1, &bulkhead), NONE);
+    struct permit first = { 0 };
+    struct permit second = { 0 };
+    assert_fault(charged(bulkhead, "acme", 1, &first), NONE);
+    assert_fault(charged(bulkhead, "acme", 1, &second), SATURATED);
+    permit_release(&first);
+    assert_fault(charged(bulkhead, "acme", 1, &first), NONE);
+    permit_release(&first);
+}
+
+static void a_backlog_that_is_longer_than_the_queue_refuses(void **state)
+{
+    (void)state;
+    CLEANUP(bulkhead_freep) struct bulkhead *bulkhead = NULL;
+    assert_fault(bulkhead_new_of_backlog(100000, &bulkhead), NONE);
+    assert_fault(bulkhead_backlog_fits(bulkhead, 100000), NONE);
+    assert_fault(bulkhead_backlog_fits(bulkhead, 100001), SATURATED);
+    assert_int_equal(load_of(bulkhead).waiting, 100001);
+    assert_int_equal(load_of(bulkhead).in_use, 1);
+    bulkhead_backlog(bulkhead, 0);
+    assert_int_equal(load_of(bulkhead).in_use + load_of(bulkhead).waiting, 0);
+    assert_int_equal(load_of(bulkhead).rejected, 1);
+}
+
+/* Threads of five tenants come and go by all ways; nothing may be left, and no tenant may have had more than its share.
+ */
+#define TENANTS 5
+struct tenants {
+    struct bulkhead *bulkhead;
+    atomic_uint held[TENANTS], number;
+};
+
+static void *tenants_come_and_go(void *arg)
+{
+    struct tenants *tenants = arg;
+    unsigned mine = atomic_fetch_add(&tenants->number, 1);
+    for (unsigned i = 0; i < 400; i++) {
+        char name[16];
+        unsigned tenant = (mine + i) % TENANTS;
+        CLEANUP(permit_release) struct permit permit = { 0 };
+        (void)snprintf(name, sizeof(name), "tenant-%u", tenant);
+        if (FAULTED(charged(tenants->bulkhead, name, 50, &permit))) {
+            continue;
+        }
+        assert_true(atomic_fetch_add(&tenants->held[tenant], 1) < 3);
+        struct fault fault = i % 7 == 0 ? OK : permit_turn(&permit, i % 3 == 0 ? 0 : FAR);
+        assert_true(fault.code == FAULT_NONE || fault.code == FAULT_SATURATED);
+        assert_true(bulkhead_in_use(tenants->bulkhead) <= 2 && bulkhead_waiting(tenants->bulkhead) <= 6);
+        (void)atomic_fetch_sub(&tenants->held[tenant], 1);
+    }
+    return NULL;
+}
+
+static void a_crowd_of_tenants_leaves_nothing_behind(void **state)
+{
+    (void)state;
+    struct tenants tenants = { 0 };
+    pthread_t threads[8];
+    assert_fault(bulkhead_new(2, 4, &tenants.bulkhead), NONE);
+    for (size_t i = 0; i < COUNT_OF(threads); i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, tenants_come_and_go, &tenants), 0);
+    }
+    for (size_t i = 0; i < COUNT_OF(threads); i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    }
+    bulkhead_free(tenants.bulkhead); /* which is strict */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -142,6 +349,12 @@ int main(void)
         cmocka_unit_test(a_waiter_leaves_at_its_deadline),
         cmocka_unit_test(waiters_are_served_in_their_order),
         cmocka_unit_test(threads_never_exceed_the_limit),
+        cmocka_unit_test(places_are_those_of_limit_and_queue_together),
+        cmocka_unit_test(a_tenant_gets_its_share_and_the_others_the_rest),
+        cmocka_unit_test(a_tenant_whose_requests_hang_leaves_a_turn_to_the_others),
+        cmocka_unit_test(a_share_is_one_place_at_least),
+        cmocka_unit_test(a_backlog_that_is_longer_than_the_queue_refuses),
+        cmocka_unit_test(a_crowd_of_tenants_leaves_nothing_behind),
     };
     return cmocka_run_group_tests_name("bulkhead", tests, NULL, NULL);
 }

@@ -551,6 +551,40 @@ static void callers_beyond_the_pool_wait_their_turn(void **state)
     fake_stop(&fake);
 }
 
+/* The signer stands still with the only place taken: the next caller is sent away at once, and whether it is well can
+ * still be asked, on a connection that is nobody else's. */
+static void a_full_bulkhead_refuses_at_once_and_leaves_a_way_for_health(void **state)
+{
+    (void)state;
+    static const enum act script[] = { HANG };
+    struct fake fake;
+    struct bulkhead *bulkhead = NULL;
+    assert_fault(bulkhead_new(1, 0, &bulkhead), NONE);
+    fake_start(&fake, script, 1);
+    {
+        CLEANUP(desk_free) struct desk desk;
+        struct signer_health health;
+        desk_new(&desk, fake.path, 60000);
+        signer_client_free(TAKE(desk.client));
+        desk.config.signer_client_conns = 1;
+        assert_fault(signer_client_new(&desk.config, &desk.client), NONE);
+        signer_client_bound(desk.client, bulkhead);
+        struct caller caller = { .desk = &desk, .timeout_ms = 2000 };
+        assert_int_equal(pthread_create(&caller.thread, NULL, call_main, &caller), 0);
+        while (atomic_load(&fake.requests) == 0) {
+            (void)sched_yield();
+        }
+        assert_fault(sign(&desk), SATURATED); /* its own deadline is a minute away */
+        forget(&desk);
+        desk.op->deadline = clock_mono() + 20 * NS_PER_MS;
+        assert_fault(signer_health(desk.op, desk.client, &health), SIGNER_UNAVAILABLE); /* not answered, but asked */
+        assert_int_equal(pthread_join(caller.thread, NULL), 0);
+        assert_fault(caller.fault, SIGNER_UNAVAILABLE);
+    }
+    fake_stop(&fake);
+    bulkhead_free(bulkhead);
+}
+
 static void every_operation_brings_back_what_the_signer_said(void **state)
 {
     (void)state;
@@ -605,6 +639,7 @@ int main(void)
         cmocka_unit_test(an_idle_connection_that_the_signer_left_is_replaced_unseen),
         cmocka_unit_test(a_key_that_is_gone_after_a_repeated_destroy_was_destroyed),
         cmocka_unit_test(callers_beyond_the_pool_wait_their_turn),
+        cmocka_unit_test(a_full_bulkhead_refuses_at_once_and_leaves_a_way_for_health),
         cmocka_unit_test(every_operation_brings_back_what_the_signer_said),
     };
     return cmocka_run_group_tests_name("client", tests, NULL, NULL);

@@ -366,7 +366,9 @@ static void the_time_stamp_is_judged_by_the_pinned_root(void **state)
         { "another manifest", { .stamped = true, .other_imprint = true }, false, PACK_STAMP_IMPRINT },
         { "another root", { .stamped = true }, true, PACK_STAMP_INVALID },
         { "too early", { .stamped = true, .stamped_at = GENERATED_AT - 60 * SECOND }, false, PACK_STAMP_TIME },
+        { "too late", { .stamped = true, .stamped_at = GENERATED_AT + 3700 * SECOND }, false, PACK_STAMP_LATE },
         { "good", { .stamped = true }, false, PACK_HOLDS },
+        { "good late", { .stamped = true, .stamped_at = GENERATED_AT + 3500 * SECOND }, false, PACK_HOLDS },
     };
     CLEANUP(buf_free) struct buf manifest = BUF_INIT(PACK_ROOM);
     (void)state;

@@ -76,6 +76,32 @@ static void no_tenant_gets_more_than_the_outbox_allows_over_all_destinations(voi
     assert_int_equal(pairs[2].count, 3);
 }
 
+static void a_tenant_fills_no_destination_and_a_destination_no_outbox(void **state)
+{
+    (void)state;
+    struct outbox outbox = { .config = { .threads = 16, .outbound = true } };
+    struct pair pairs[] = { pair_of(&wide, "a"), pair_of(&wide, "b") };
+    size_t count = 1;
+    share_caps(&outbox);
+    assert_int_equal(outbox.destination_most, 14);
+    assert_int_equal(outbox.tenant_most, 12);
+    share_out(&outbox, 16, pairs, &count);
+    assert_int_equal(pairs[0].count, 12);
+    flight_of(&outbox, &wide, pairs[0].tenant)->count = 12;
+    count = 2;
+    share_out(&outbox, 4, pairs, &count);
+    assert_int_equal(count, 1);
+    assert_string_equal(pairs[0].tenant.text, "b");
+    assert_int_equal(pairs[0].count, 2);
+    outbox.config = (struct outbox_config){ .threads = 16 };
+    share_caps(&outbox);
+    assert_int_equal(outbox.destination_most + outbox.tenant_most, 0); /* what needs only ourselves is quick */
+    outbox.config = (struct outbox_config){ .threads = 16, .cap_tenant = 2, .cap_destination = 3 };
+    share_caps(&outbox);
+    assert_int_equal(outbox.destination_most, 3);
+    assert_int_equal(outbox.tenant_most, 2);
+}
+
 static void flights_are_kept_by_pair(void **state)
 {
     (void)state;
@@ -106,6 +132,7 @@ int main(void)
         cmocka_unit_test(a_destination_at_its_cap_gets_nothing),
         cmocka_unit_test(everybody_gets_one_before_anybody_gets_two),
         cmocka_unit_test(no_tenant_gets_more_than_the_outbox_allows_over_all_destinations),
+        cmocka_unit_test(a_tenant_fills_no_destination_and_a_destination_no_outbox),
         cmocka_unit_test(flights_are_kept_by_pair),
         cmocka_unit_test(retries_come_later_and_later_up_to_a_minute),
     };

@@ -1,6 +1,6 @@
 #include "unit/server/testing.h"
 
-#include "api/server/exchange.h"
+#include "api/server/admission.h"
 #include "api/server/idempotency.h"
 #include "appliance/base/json.h"
 
@@ -9,7 +9,7 @@
 /* The rooms below: who calls is what the Authorization header says; claims are counted, not kept. */
 static int authenticated, claimed, recorded, released, ran;
 static struct fault claim_says, record_says, handler_says;
-static bool claim_replays, recorded_secret, handler_is_silent;
+static bool claim_is_abandoned, claim_replays, handler_ignores, recorded_secret, handler_is_silent;
 static int recorded_status;
 
 struct fault identity_authenticate(struct op *op, struct identity *identity, struct store *store,
@@ -33,16 +33,42 @@ const char *permission_text(enum permission permission)
     return permission == PERMISSION_KEYS_ADMIN ? "keys:admin" : "other";
 }
 
-struct fault idempotency_claim(struct op *op, struct store *store, const struct idempotency_request *request,
-                               struct idempotency_claim *ret_claim, struct response *response)
+/* As the real one: asked for by the handler's first question or effect, and by idempotency_await at the latest. */
+static struct idempotency_claim *in_hand;
+static struct fault settle_claim(struct op *op)
 {
+    op->ahead = NULL;
+    in_hand->fault = claim_says;
+    if (FAULTED(claim_says)) {
+        in_hand->state = IDEMPOTENCY_REFUSED;
+        return claim_says;
+    }
+    in_hand->state = claim_replays        ? IDEMPOTENCY_REPLAYED
+                     : claim_is_abandoned ? IDEMPOTENCY_ABANDONED
+                                          : IDEMPOTENCY_OURS;
+    return in_hand->state == IDEMPOTENCY_OURS ? OK : FAULT(IDEMPOTENCY_IN_PROGRESS);
+}
+struct fault idempotency_begin(struct op *op, struct store *store, const struct idempotency_request *request,
+                               struct idempotency_claim *claim, struct response *response)
+{
+    static struct op_ahead ahead = { settle_claim };
     (void)store;
     claimed++;
-    TRY(claim_says);
     TRY(idempotency_command_id(op, request));
-    *ret_claim = (struct idempotency_claim){ .key = request->key, .replayed = claim_replays };
-    if (claim_replays) {
-        *response = (struct response){ .status = 201, .content_type = "application/json", .body = span_text("{}") };
+    *claim = (struct idempotency_claim){ .key = request->key, .op = op, .response = response };
+    in_hand = claim;
+    op->ahead = &ahead;
+    return OK;
+}
+struct fault idempotency_await(struct idempotency_claim *claim)
+{
+    IGNORE(op_settle(claim->op));
+    TRY(claim->fault);
+    if (claim->state == IDEMPOTENCY_REPLAYED) {
+        *claim->response =
+            (struct response){ .status = 201, .content_type = "application/json", .body = span_text("{}") };
+    } else {
+        claim->state = IDEMPOTENCY_OURS;
     }
     return OK;
 }
@@ -68,6 +94,10 @@ static const struct jin_field thing_fields[] = { JIN_TEXT(struct thing, name, JI
 
 static struct fault handle(struct request *request)
 {
+    struct fault fault = op_settle(request->op); /* before any effect */
+    if (!handler_ignores) {
+        TRY(fault);
+    }
     ran++;
     TRY(handler_says);
     if (handler_is_silent) {
@@ -123,7 +153,7 @@ static const struct route routes[] = {
       .path = "/raw",
       .method = ROUTE_POST,
       .permission = PERMISSION_PUBLIC,
-      .flags = ROUTE_RAW_BODY | ROUTE_PLAIN_TOO,
+      .flags = ROUTE_RAW_BODY | ROUTE_PLAIN_TOO | ROUTE_EFFECT_FREE,
       .content_type = "application/raw",
       .success_status = 200,
       .handler = handle },
@@ -136,7 +166,28 @@ static const struct route routes[] = {
 };
 static const struct feature feature = { .name = "things", .routes = routes, .route_count = COUNT_OF(routes) };
 static const struct feature *const features[] = { &feature };
-static struct config config = { .http_body_max = 1024, .http_base_url = "", .http_listen = "127.0.0.1:8443" };
+/* API has one place and a queue of one. Nobody waits longer than a request that has to be refused. */
+static struct config config = { .http_body_max = 1024,
+                                .http_base_url = "",
+                                .http_listen = "127.0.0.1:8443",
+                                .bulkhead_api = 1,
+                                .bulkhead_api_queue = 1,
+                                .bulkhead_protocol = 1,
+                                .bulkhead_heavy = 1,
+                                .bulkhead_evidence = 1,
+                                .bulkhead_policy = 1,
+                                .bulkhead_outbox = 1,
+                                .bulkhead_projection_queue = 10,
+                                .bulkhead_tenant_share = 100,
+                                .bulkhead_wait = NS_PER_MS,
+                                .signer_client_conns = 1 };
+static uint64_t lag;
+
+void projector_state(struct projector *unused, struct projector_state *ret_state)
+{
+    (void)unused;
+    *ret_state = (struct projector_state){ .log_trusted = true, .lag = lag };
+}
 
 struct fixture {
     struct op *op;
@@ -156,10 +207,13 @@ static int set_up(void **state)
     fixture = (struct fixture){ .op = test_op(), .services = { .config = &config }, .admission = { .max = 4 } };
     fixture.core.services = &fixture.services;
     assert_fault(router_new(features, 1, NULL, &fixture.core.router), NONE);
-    assert_fault(bulkhead_new(1, 0, &fixture.core.bulkheads[BULKHEAD_API]), NONE);
+    config.bulkhead_tenant_share = 100;
+    lag = 0;
+    fixture.services.projector = (struct projector *)&fixture; /* whose state is asked for */
+    assert_fault(bulkheads_new(&config, &fixture.services.bulkheads), NONE);
     authenticated = claimed = recorded = released = ran = 0;
     claim_says = record_says = handler_says = OK;
-    claim_replays = recorded_secret = handler_is_silent = false;
+    claim_is_abandoned = claim_replays = handler_ignores = recorded_secret = handler_is_silent = false;
     *state = &fixture;
     return 0;
 }
@@ -167,9 +221,11 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     struct fixture *fixture = *state;
-    assert_int_equal(bulkhead_in_use(fixture->core.bulkheads[BULKHEAD_API]), 0);
+    struct bulkhead_load load;
+    bulkheads_load(fixture->services.bulkheads, BULKHEAD_API, &load);
+    assert_int_equal(load.in_use + load.waiting, 0);
     assert_int_equal(atomic_load(&fixture->admission.handling), 0);
-    bulkhead_free(fixture->core.bulkheads[BULKHEAD_API]);
+    bulkheads_free(fixture->services.bulkheads);
     router_free(fixture->core.router);
     op_free(fixture->op);
     return 0;
@@ -309,31 +365,110 @@ static void framing_that_is_not_certain_closes_the_connection(void **state)
     assert_true(f->response.close);
 }
 
-static void a_full_bulkhead_and_a_full_listener_refuse_fast(void **state)
+static struct bulkhead *api(const struct fixture *f)
+{
+    return bulkheads_get(f->services.bulkheads, BULKHEAD_API);
+}
+
+/* Whoever is sent away for now is told so, in both ways, and nothing was done for it. */
+static void expect_later(const struct fixture *f, enum fault_code code)
+{
+    static const char member[] = "\"retryable\":true";
+    assert_int_equal(f->response.status, 503);
+    assert_int_equal(f->response.fault, code);
+    assert_non_null(header(f, "Retry-After"));
+    assert_non_null(memmem(f->response.body.at, f->response.body.len, member, strlen(member)));
+    assert_int_equal(claimed + ran, 0);
+}
+
+static void a_full_bulkhead_refuses_before_anybody_is_asked(void **state)
+{
+    struct fixture *f = *state;
+    struct permit permits[2] = { 0 };
+    assert_fault(bulkhead_join(api(f), &permits[0]), NONE);
+    assert_fault(bulkhead_join(api(f), &permits[1]), NONE);
+    (void)SEND(f, GOOD);
+    expect_later(f, FAULT_SATURATED);
+    assert_int_equal(authenticated, 0);
+    assert_int_equal(SEND(f, .method = "GET", .path = "/probe"), 200);
+    ran = 0;
+    permit_release(&permits[0]);
+    assert_int_equal(SEND(f, GOOD), 201);
+    permit_release(&permits[1]);
+}
+
+static void who_waits_in_vain_for_a_turn_is_refused(void **state)
 {
     struct fixture *f = *state;
     struct permit permit = { 0 };
-    assert_fault(bulkhead_enter(f->core.bulkheads[BULKHEAD_API], clock_mono(), &permit), NONE);
-    assert_int_equal(SEND(f, GOOD), 503);
-    assert_int_equal(f->response.fault, FAULT_SATURATED);
-    assert_non_null(header(f, "Retry-After"));
-    assert_int_equal(SEND(f, .method = "GET", .path = "/probe"), 200);
+    assert_fault(bulkhead_enter(api(f), clock_mono(), &permit), NONE);
+    (void)SEND(f, GOOD);
+    expect_later(f, FAULT_SATURATED);
+    assert_int_equal(authenticated, 1); /* in the queue everybody is known */
     permit_release(&permit);
+}
+
+static void a_full_listener_refuses_and_keeps_its_last_threads_from_those_who_would_wait(void **state)
+{
+    struct fixture *f = *state;
+    struct permit permit = { 0 };
     atomic_store(&f->admission.handling, 4);
-    assert_int_equal(SEND(f, GOOD), 503);
+    (void)SEND(f, GOOD);
+    expect_later(f, FAULT_SATURATED);
     assert_int_equal(SEND(f, .method = "POST", .path = "/raw", .body = "x", .type = "application/raw"), 503);
     assert_int_equal(SEND(f, .method = "GET", .path = "/probe"), 200);
+    ran = 0;
+    assert_fault(bulkhead_enter(api(f), clock_mono(), &permit), NONE);
+    atomic_store(&f->admission.handling, 3);
+    (void)SEND(f, GOOD); /* a place in the queue is there, a thread to wait in is not */
+    expect_later(f, FAULT_SATURATED);
+    assert_int_equal(authenticated, 0);
+    assert_int_equal(SEND(f, .method = "POST", .path = "/raw", .body = "x", .type = "application/raw"), 200);
+    permit_release(&permit);
     atomic_store(&f->admission.handling, 0);
     assert_int_equal(SEND(f, GOOD), 201);
-    assert_int_equal(authenticated, 1);
+}
+
+static void a_tenant_with_its_share_is_refused_and_another_gets_in(void **state)
+{
+    struct fixture *f = *state;
+    struct permit other = { 0 };
+    config.bulkhead_tenant_share = 50;
+    assert_fault(bulkhead_join(api(f), &other), NONE);
+    assert_fault(permit_charge(&other, (struct tenant_id){ "acme" }, 50), NONE);
+    (void)SEND(f, GOOD);
+    expect_later(f, FAULT_SATURATED);
+    permit_release(&other);
+    assert_fault(bulkhead_join(api(f), &other), NONE);
+    assert_fault(permit_charge(&other, (struct tenant_id){ "globex" }, 50), NONE);
+    assert_int_equal(SEND(f, GOOD), 201);
+    permit_release(&other);
+    struct bulkhead_load load;
+    bulkhead_load(api(f), &load);
+    assert_int_equal(load.shares, 1);
+}
+
+static void a_mutation_is_refused_while_the_read_model_is_too_far_behind(void **state)
+{
+    struct fixture *f = *state;
+    struct bulkhead_load load;
+    lag = 11;
+    (void)SEND(f, GOOD);
+    expect_later(f, FAULT_SATURATED);
+    bulkheads_load(f->services.bulkheads, BULKHEAD_PROJECTION, &load);
+    assert_int_equal(load.waiting, 11);
+    assert_int_equal(load.rejected, 1);
+    assert_int_equal(SEND(f, .method = "GET", .path = "/things/a%20b", .query = "limit=5", ADMIN), 200);
+    lag = 10;
+    assert_int_equal(SEND(f, GOOD), 201);
 }
 
 static void a_draining_server_answers_probes_only(void **state)
 {
     struct fixture *f = *state;
     atomic_store(&f->core.draining, true);
-    assert_int_equal(SEND(f, GOOD), 503);
-    assert_int_equal(f->response.fault, FAULT_CANCELLED);
+    (void)SEND(f, GOOD);
+    expect_later(f, FAULT_CANCELLED);
     assert_true(f->response.close);
     assert_int_equal(SEND(f, .method = "GET", .path = "/probe"), 200);
     assert_int_equal(claimed, 0);
@@ -350,6 +485,25 @@ static void a_refused_claim_runs_nothing(void **state)
     assert_int_equal(SEND(f, GOOD), 201);
     assert_true(span_equal_text(f->response.body, "{}"));
     assert_int_equal(ran + recorded + released, 0);
+}
+
+static void an_abandoned_claim_runs_anew_and_a_handler_cannot_pass_over_a_refused_one(void **state)
+{
+    struct fixture *f = *state;
+    claim_is_abandoned = true;
+    assert_int_equal(SEND(f, GOOD), 201);
+    assert_int_equal(ran, 1); /* the first time it ended at its first question */
+    assert_int_equal(recorded, 1);
+    handler_ignores = true;
+    claim_is_abandoned = false;
+    claim_says = FAULT(IDEMPOTENCY_IN_PROGRESS);
+    recorded = 0;
+    assert_int_equal(SEND(f, GOOD), 409);
+    claim_says = OK;
+    claim_replays = true;
+    assert_int_equal(SEND(f, GOOD), 201);
+    assert_true(span_equal_text(f->response.body, "{}"));
+    assert_int_equal(recorded, 0);
 }
 
 static void a_body_that_does_not_decode_gives_the_key_back(void **state)
@@ -448,9 +602,14 @@ int main(void)
         WITH(a_size_that_is_too_large_is_refused_before_anybody_is_asked),
         WITH(another_method_gets_the_allow_header),
         WITH(framing_that_is_not_certain_closes_the_connection),
-        WITH(a_full_bulkhead_and_a_full_listener_refuse_fast),
+        WITH(a_full_bulkhead_refuses_before_anybody_is_asked),
+        WITH(who_waits_in_vain_for_a_turn_is_refused),
+        WITH(a_full_listener_refuses_and_keeps_its_last_threads_from_those_who_would_wait),
+        WITH(a_tenant_with_its_share_is_refused_and_another_gets_in),
+        WITH(a_mutation_is_refused_while_the_read_model_is_too_far_behind),
         WITH(a_draining_server_answers_probes_only),
         WITH(a_refused_claim_runs_nothing),
+        WITH(an_abandoned_claim_runs_anew_and_a_handler_cannot_pass_over_a_refused_one),
         WITH(a_body_that_does_not_decode_gives_the_key_back),
         WITH(passing_trouble_gives_the_key_back_and_a_decision_is_kept),
         WITH(an_answer_that_cannot_be_kept_is_indeterminate),

@@ -2,9 +2,12 @@
 
 #include "api/server/probes.h"
 #include "api/server/readiness.h"
+#include "api/server/sampler.h"
 #include "appliance/base/json.h"
 
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 
 /* The rooms below, as this test wants them. */
 static struct fault store_says, log_says, signer_says, feature_says;
@@ -12,11 +15,18 @@ static struct event_log_state log_state;
 static struct projector_state projector;
 static enum signer_state signer;
 static struct signer_health health;
-static int signer_calls;
+static atomic_int signer_calls;
+
+/* A store that does not answer, whatever its deadline says, until it is let go. */
+static atomic_bool store_hangs, store_asked;
 
 struct fault store_ping(struct op *op, struct store *store, int timeout_ms)
 {
     (void)op, (void)store, (void)timeout_ms;
+    atomic_store(&store_asked, true);
+    while (atomic_load(&store_hangs)) {
+        (void)sched_yield();
+    }
     return store_says;
 }
 struct store_pool_stats store_pool_stats(struct store *store, enum store_pool pool)
@@ -64,7 +74,16 @@ static const struct readiness_row rows[] = { { .name = "tsa", .check = feature_c
                                              { .name = "tsa_clock", .check = part_check, .degrades = true } };
 static const struct feature feature = { .name = "tsa", .readiness = rows, .readiness_count = 2 };
 static const struct feature *const features[] = { &feature };
-static struct config config = { .nats_replicas = 1, .run_dir = "/nonexistent" };
+static struct config config = { .nats_replicas = 1,
+                                .run_dir = "/nonexistent",
+                                .bulkhead_api = 1,
+                                .bulkhead_protocol = 1,
+                                .bulkhead_heavy = 4,
+                                .bulkhead_evidence = 1,
+                                .bulkhead_policy = 1,
+                                .bulkhead_outbox = 1,
+                                .bulkhead_projection_queue = 100,
+                                .signer_client_conns = 7 };
 static atomic_bool draining;
 
 struct fixture {
@@ -83,9 +102,11 @@ static int set_up(void **state)
     projector = (struct projector_state){ .checkpoint = 7, .log_last = 9, .lag = 2, .log_trusted = true };
     signer = SIGNER_OK;
     health = (struct signer_health){ .journal_usable = true };
-    signer_calls = 0;
+    atomic_store(&signer_calls, 0);
+    atomic_store(&store_hangs, false);
     atomic_store(&draining, false);
     assert_fault(metrics_new(&fixture.services.metrics), NONE);
+    assert_fault(bulkheads_new(&config, &fixture.services.bulkheads), NONE);
     assert_fault(probes_new(&fixture.services, features, 1, &draining, &fixture.probes), NONE);
     assert_fault(readiness_new(&fixture.services, features, 1, &fixture.readiness), NONE);
     *state = &fixture;
@@ -97,18 +118,28 @@ static int tear_down(void **state)
     struct fixture *fixture = *state;
     probes_free(fixture->probes);
     readiness_free(fixture->readiness);
+    bulkheads_free(fixture->services.bulkheads);
     metrics_free(fixture->services.metrics);
     op_free(fixture->op);
     return 0;
 }
 
-static void expect(struct fixture *fixture, bool ready, const char *holds)
+static void look(struct readiness *readiness)
+{
+    for (size_t i = 0; i < readiness_looks(readiness); i++) {
+        readiness_look(readiness, i);
+    }
+}
+
+/* What is told `later` than everything was looked at. */
+static void expect_later(struct fixture *fixture, mono_ns later, bool ready, const char *holds)
 {
     CLEANUP(buf_free) struct buf out = BUF_INIT(4096);
     CLEANUP(buf_free) struct buf canonical = BUF_INIT(4096);
     const char *text = NULL;
     bool is_ready = !ready;
-    assert_fault(readiness_check(fixture->readiness, atomic_load(&draining), &out, &is_ready), NONE);
+    assert_fault(readiness_print(fixture->readiness, atomic_load(&draining), clock_mono() + later, &out, &is_ready),
+                 NONE);
     assert_fault(json_canonical(buf_span(&out), &canonical), NONE);
     assert_fault(buf_cstr(&out, &text), NONE);
     assert_int_equal(is_ready, ready);
@@ -116,6 +147,12 @@ static void expect(struct fixture *fixture, bool ready, const char *holds)
         print_error("%s\nlacks %s\n", text, holds);
         fail();
     }
+}
+
+static void expect(struct fixture *fixture, bool ready, const char *holds)
+{
+    look(fixture->readiness);
+    expect_later(fixture, 0, ready, holds);
 }
 
 static void a_part_that_only_degrades_is_named_and_the_rest_stays_ready(void **state)
@@ -231,25 +268,52 @@ static void shedding_ends_after_its_grace(void **state)
     assert_int_equal(since, 0);
 }
 
+static void a_needed_row_that_is_not_read_in_time_is_shed_and_a_part_says_so(void **state)
+{
+    struct fixture *fixture = *state;
+    feature_says = FAULT(STORE_BUSY);
+    expect(fixture, true, "\"tsa\":\"ok\"");
+    expect(fixture, true, "\"degraded\":[\"tsa\"]");
+    feature_says = OK;
+    part_says = FAULT(STORE_BUSY);
+    expect(fixture, true, "\"tsa_clock\":\"store_busy\"");
+}
+
+static void what_was_not_looked_at_yet_is_not_ready(void **state)
+{
+    struct fixture *fixture = *state;
+    expect_later(fixture, 0, false, "\"db\":\"starting\"");
+}
+
+static void what_was_found_long_ago_counts_no_more(void **state)
+{
+    struct fixture *fixture = *state;
+    expect(fixture, true, "\"status\":\"ready\"");
+    expect_later(fixture, READINESS_STALE_NS + NS_PER_S, false, "\"signer\":\"stuck\"");
+    expect_later(fixture, READINESS_STALE_NS + NS_PER_S, false, "\"degraded\":[\"tsa_clock\"]");
+}
+
+static void expect_health(struct fixture *fixture, mono_ns later, bool expected, const char *text)
+{
+    CLEANUP(buf_free) struct buf out = BUF_INIT(4096);
+    bool well = !expected;
+    assert_fault(readiness_print_health(fixture->readiness, clock_mono() + later, &out, &well), NONE);
+    assert_int_equal(well, expected);
+    assert_true(span_equal_text(buf_span(&out), text));
+}
+
 static void health_is_down_only_when_the_signer_does_not_answer(void **state)
 {
     struct fixture *fixture = *state;
-    struct span json;
-    bool well = false;
+    expect_health(fixture, 0, false, "{\"status\":\"unhealthy\",\"signer\":\"unknown\"}"); /* nobody has looked */
     signer = SIGNER_DOWN; /* the token, not the process */
-    assert_fault(probes_health(fixture->op, fixture->probes, &json, &well), NONE);
-    assert_true(well);
-    assert_true(span_equal_text(json, "{\"status\":\"ok\",\"signer\":\"down\"}"));
-}
-
-static void an_unreachable_signer_is_unhealthy(void **state)
-{
-    struct fixture *fixture = *state;
-    struct span json;
-    bool well = true;
+    store_says = FAULT(STORE_UNAVAILABLE);
+    look(fixture->readiness);
+    expect_health(fixture, 0, true, "{\"status\":\"ok\",\"signer\":\"down\"}");
+    expect_health(fixture, READINESS_STALE_NS + NS_PER_S, false, "{\"status\":\"unhealthy\",\"signer\":\"unknown\"}");
     signer_says = FAULT(SIGNER_UNAVAILABLE);
-    assert_fault(probes_health(fixture->op, fixture->probes, &json, &well), NONE);
-    assert_false(well);
+    look(fixture->readiness);
+    expect_health(fixture, 0, false, "{\"status\":\"unhealthy\",\"signer\":\"unreachable\"}");
 }
 
 static void *ask(void *arg)
@@ -260,22 +324,46 @@ static void *ask(void *arg)
     for (int i = 0; i < 200; i++) {
         assert_fault(probes_health(op, arg, &json, &well), NONE);
         assert_true(well);
+        assert_fault(probes_readiness(op, arg, &json, &well), NONE);
+        assert_true(well);
         arena_clear(op->arena);
     }
     return NULL;
 }
 
-static void a_flood_of_probes_costs_few_checks(void **state)
+static void a_flood_of_probes_costs_no_check(void **state)
 {
     struct fixture *fixture = *state;
     pthread_t threads[4];
+    assert_fault(probes_watch(fixture->probes), NONE);
     for (size_t i = 0; i < COUNT_OF(threads); i++) {
         assert_int_equal(pthread_create(&threads[i], NULL, ask, fixture->probes), 0);
     }
     for (size_t i = 0; i < COUNT_OF(threads); i++) {
         assert_int_equal(pthread_join(threads[i], NULL), 0);
     }
-    assert_in_range(signer_calls, 1, 100); /* 800 questions; 1 unless this machine is very slow */
+    assert_in_range(atomic_load(&signer_calls), 1, 100); /* 1600 questions; the looks' own period, on a slow machine */
+}
+
+static void a_check_that_hangs_holds_up_neither_the_others_nor_a_probe(void **state)
+{
+    struct fixture *fixture = *state;
+    struct span json;
+    bool well = false;
+    assert_fault(probes_watch(fixture->probes), NONE);
+    atomic_store(&store_asked, false);
+    atomic_store(&store_hangs, true);
+    while (!atomic_load(&store_asked)) {
+        (void)sched_yield();
+    }
+    int before = atomic_load(&signer_calls);
+    while (atomic_load(&signer_calls) < before + 2) { /* the others go on, again and again */
+        (void)sched_yield();
+        assert_fault(probes_readiness(fixture->op, fixture->probes, &json, &well), NONE);
+        arena_clear(fixture->op->arena);
+    }
+    assert_true(well); /* what was found last counts for a while */
+    atomic_store(&store_hangs, false);
 }
 
 static void metrics_show_the_plumbing(void **state)
@@ -283,13 +371,21 @@ static void metrics_show_the_plumbing(void **state)
     struct fixture *fixture = *state;
     CLEANUP(buf_free) struct buf out = BUF_INIT(1 << 20);
     const char *text = NULL;
-    assert_fault(probes_metrics(fixture->op, fixture->probes, &out), NONE);
+    assert_fault(probes_watch(fixture->probes), NONE);
+    assert_fault(probes_metrics(fixture->probes, &out), NONE);
     assert_fault(buf_cstr(&out, &text), NONE);
     static const char *const lines[] = { "svc_signer_up 1\n",
                                          "svc_projection_lag_events 2\n",
                                          "svc_event_log_replicas_desired 1\n",
                                          "svc_event_log_replicas_actual 1\n",
                                          "svc_readiness_probe_shed{check=\"db\"} 0\n",
+                                         "svc_readiness_probe_shed{check=\"tsa\"} 0\n",
+                                         "svc_bulkhead_limit{bulkhead=\"heavy\"} 4\n",
+                                         "svc_bulkhead_queue_limit{bulkhead=\"projection\"} 100\n",
+                                         "svc_bulkhead_in_use{bulkhead=\"projection\"} 1\n",
+                                         "svc_bulkhead_waiting{bulkhead=\"projection\"} 2\n",
+                                         "svc_bulkhead_limit{bulkhead=\"signing\"} 7\n",
+                                         "svc_bulkhead_rejections_total{bulkhead=\"policy\"} 0\n",
                                          "svc_store_pool_connections{pool=\"lock\",state=\"max\"} 14\n",
                                          "svc_store_pool_connections{pool=\"request\",state=\"idle\"} 3\n" };
     for (size_t i = 0; i < COUNT_OF(lines); i++) {
@@ -320,8 +416,11 @@ int main(void)
         WITH(a_busy_datastore_is_shed_and_named),
         WITH(shedding_ends_after_its_grace),
         WITH(health_is_down_only_when_the_signer_does_not_answer),
-        WITH(an_unreachable_signer_is_unhealthy),
-        WITH(a_flood_of_probes_costs_few_checks),
+        WITH(a_needed_row_that_is_not_read_in_time_is_shed_and_a_part_says_so),
+        WITH(what_was_not_looked_at_yet_is_not_ready),
+        WITH(what_was_found_long_ago_counts_no_more),
+        WITH(a_flood_of_probes_costs_no_check),
+        WITH(a_check_that_hangs_holds_up_neither_the_others_nor_a_probe),
         WITH(metrics_show_the_plumbing),
         WITH(the_state_file_is_read_whatever_else_it_says),
     };

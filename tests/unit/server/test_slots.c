@@ -98,6 +98,24 @@ static void who_is_busy_is_never_cut_for_room(void **state)
     assert_int_equal(slots_busy(bench->slots), THREADS);
 }
 
+static void a_peer_that_neither_sends_nor_reads_gives_room_when_nobody_idles(void **state)
+{
+    struct bench *bench = *state;
+    for (size_t i = 0; i < THREADS; i++) {
+        open_at(bench, i, T(1));
+        enum slot_phase slow = i == 3 ? SLOT_BODY : SLOT_WRITING;
+        slot_enter(bench->slots, bench->slot[i], i % 2 == 0 ? SLOT_HANDLING : slow, T(5 - (int)(i / 2)));
+    }
+    assert_int_equal(slots_relieve(bench->slots, T(6)), 0); /* nobody has stood still for long */
+    assert_int_equal(slots_relieve(bench->slots, T(9)), SPARE);
+    assert_true(was_cut(bench, 7));
+    assert_true(was_cut(bench, 5));
+    assert_false(was_cut(bench, 3));
+    for (size_t i = 0; i < THREADS; i += 2) {
+        assert_false(was_cut(bench, i)); /* at work */
+    }
+}
+
 static void a_request_that_met_the_cut_is_not_begun(void **state)
 {
     struct bench *bench = *state;
@@ -177,6 +195,21 @@ static void an_unknown_descriptor_is_never_cut(void **state)
     assert_true(was_cut(bench, 0));
 }
 
+static void at_the_end_of_a_drain_the_busy_ones_are_cut_too(void **state)
+{
+    struct bench *bench = *state;
+    open_at(bench, 0, T(1));
+    open_at(bench, 1, T(1));
+    open_at(bench, 2, T(1));
+    slot_enter(bench->slots, bench->slot[0], SLOT_HANDLING, T(1));
+    slot_enter(bench->slots, bench->slot[1], SLOT_WRITING, T(1));
+    slot_close(bench->slots, bench->slot[2]);
+    assert_int_equal(slots_cut_all(bench->slots), 2);
+    assert_true(was_cut(bench, 0));
+    assert_true(was_cut(bench, 1));
+    assert_int_equal(slots_cut_all(bench->slots), 0);
+}
+
 int main(void)
 {
 #define WITH_BENCH(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
@@ -184,11 +217,13 @@ int main(void)
         WITH_BENCH(nobody_is_cut_while_threads_are_free),
         WITH_BENCH(above_the_mark_who_waits_longest_is_cut_and_no_more_than_needed),
         WITH_BENCH(who_is_busy_is_never_cut_for_room),
+        WITH_BENCH(a_peer_that_neither_sends_nor_reads_gives_room_when_nobody_idles),
         WITH_BENCH(a_request_that_met_the_cut_is_not_begun),
         WITH_BENCH(a_newcomer_is_left_a_second_for_its_first_request),
         WITH_BENCH(who_overstays_a_phase_is_cut_at_any_time),
         WITH_BENCH(a_closed_connection_is_never_cut_and_its_slot_serves_again),
         WITH_BENCH(an_unknown_descriptor_is_never_cut),
+        WITH_BENCH(at_the_end_of_a_drain_the_busy_ones_are_cut_too),
     };
     return cmocka_run_group_tests_name("slots", tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 #include "unit/server/testing.h"
 
 #include "api/server/trace.h"
+#include "appliance/base/tracing.h"
 
 #include <stdio.h>
 
@@ -26,44 +27,164 @@ static void malformed_traceparents_are_not_continued(void **state)
         "00-0af7651916cd43dd8448eb211c80319c_b7ad6b7169203331-01",
     };
     for (size_t i = 0; i < COUNT_OF(bad); i++) {
-        char trace_id[33] = "untouched";
-        assert_false(traceparent_parse(bad[i], trace_id));
-        assert_string_equal(trace_id, "untouched");
+        struct traceparent parent = { .trace_id = "untouched" };
+        assert_false(traceparent_parse(bad[i], &parent));
+        assert_string_equal(parent.trace_id, "untouched");
     }
 }
 
 static void a_later_version_may_say_more(void **state)
 {
     (void)state;
-    char trace_id[33];
-    assert_true(traceparent_parse("cc-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-what-comes", trace_id));
-    assert_string_equal(trace_id, "0af7651916cd43dd8448eb211c80319c");
+    struct traceparent parent;
+    assert_true(traceparent_parse("cc-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-what-comes", &parent));
+    assert_string_equal(parent.trace_id, "0af7651916cd43dd8448eb211c80319c");
+    assert_string_equal(parent.parent_id, "b7ad6b7169203331");
+}
+
+/* What it says about being sampled is its last bit; the others are for whoever knows them. */
+static void the_callers_flag_is_read_and_passed_on(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *flags;
+        bool sampled;
+    } cases[] = { { "00", false }, { "01", true }, { "02", false }, { "03", true }, { "fe", false }, { "ff", true } };
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        CLEANUP(op_freep) struct op *op = test_op();
+        char header[TRACEPARENT_LEN + 1], text[TRACEPARENT_LEN + 1];
+        (void)snprintf(header, sizeof(header), "%.53s%s", GOOD, cases[i].flags);
+        const struct message message = { .headers = { { "traceparent", header } }, .header_count = 1 };
+        assert_fault(trace_begin(op, &message), NONE);
+        assert_int_equal(op->sampled, cases[i].sampled);
+        traceparent_print(op, text);
+        assert_string_equal(text + 53, cases[i].sampled ? "01" : "00");
+    }
 }
 
 static void a_trace_is_continued_with_a_span_of_its_own(void **state)
 {
     (void)state;
     CLEANUP(op_freep) struct op *op = test_op();
-    assert_fault(trace_begin(op, GOOD), NONE);
+    const struct message message = {
+        .headers = { { "TraceParent", GOOD }, { "tracestate", "a=1 , b@c=2" }, { "Tracestate", ", c=3" } },
+        .header_count = 3,
+    };
+    assert_fault(trace_begin(op, &message), NONE);
     assert_string_equal(op->trace_id, "0af7651916cd43dd8448eb211c80319c");
     assert_string_not_equal(op->span_id, "b7ad6b7169203331");
+    assert_int_equal(op->parent_span, 0xb7ad6b7169203331);
+    assert_string_equal(op->tracestate, "a=1,b@c=2,c=3");
     char text[TRACEPARENT_LEN + 1];
-    char again[33];
+    struct traceparent again;
     traceparent_print(op, text);
-    assert_true(traceparent_parse(text, again));
-    assert_string_equal(again, op->trace_id);
+    assert_true(traceparent_parse(text, &again));
+    assert_string_equal(again.trace_id, op->trace_id);
+    assert_string_equal(again.parent_id, op->span_id);
 }
 
-static void without_a_parent_every_trace_is_new(void **state)
+static void without_one_good_parent_every_trace_is_new(void **state)
 {
     (void)state;
-    CLEANUP(op_freep) struct op *one = test_op();
-    CLEANUP(op_freep) struct op *two = test_op();
-    assert_fault(trace_begin(one, NULL), NONE);
-    assert_fault(trace_begin(two, "rubbish"), NONE);
-    assert_string_not_equal(one->trace_id, two->trace_id);
-    assert_int_equal(strlen(two->trace_id), 32);
-    assert_int_equal(strlen(two->span_id), 16);
+    const struct message rubbish = { .headers = { { "traceparent", "rubbish" }, { "tracestate", "a=1" } },
+                                     .header_count = 2 };
+    const struct message twice = { .headers = { { "traceparent", GOOD }, { "traceparent", GOOD } }, .header_count = 2 };
+    const struct message *const messages[] = { NULL, &rubbish, &twice };
+    char before[33] = "";
+    for (size_t i = 0; i < COUNT_OF(messages); i++) {
+        CLEANUP(op_freep) struct op *op = test_op();
+        assert_fault(trace_begin(op, messages[i]), NONE);
+        assert_int_equal(strlen(op->trace_id), 32);
+        assert_int_equal(strlen(op->span_id), 16);
+        assert_string_not_equal(op->trace_id, before);
+        assert_string_not_equal(op->trace_id, "0af7651916cd43dd8448eb211c80319c");
+        assert_int_equal(op->parent_span, 0);
+        assert_null(op->tracestate);
+        assert_false(op->sampled); /* nobody records */
+        (void)snprintf(before, sizeof(before), "%s", op->trace_id);
+    }
+}
+
+/* ---- tracestate ---- */
+
+static bool state_of(const char *text, struct buf *out)
+{
+    size_t members = 0;
+    buf_clear(out);
+    return tracestate_add(text, out, &members);
+}
+
+static void what_is_no_tracestate_is_dropped_whole(void **state)
+{
+    (void)state;
+    CLEANUP(buf_free) struct buf out = BUF_INIT(4096);
+    static const char *const bad[] = {
+        "a",
+        "=1",
+        "a=",
+        "A=1",
+        "a=1,a=2",
+        "a=1,b",
+        "a =1",
+        "1a=1",
+        "a=b=c",
+        "@a=1",
+        "a@=1",
+        "a@1b=1",
+        "a@b@c=1",
+        "a=\t1",
+        "a=\xc3\xa4",
+        "a=1,=",
+        "a@abcdefghijklmno=1",
+    };
+    for (size_t i = 0; i < COUNT_OF(bad); i++) {
+        if (state_of(bad[i], &out)) {
+            fail_msg("accepted: %s", bad[i]);
+        }
+    }
+    char many[33 * 8] = "";
+    for (unsigned i = 0; i < 33; i++) {
+        char member[8];
+        (void)snprintf(member, sizeof(member), "k%u=1,", i);
+        (void)strncat(many, member, sizeof(many) - strlen(many) - 1);
+    }
+    assert_false(state_of(many, &out));
+}
+
+static void tracestates_are_kept_as_they_are(void **state)
+{
+    (void)state;
+    CLEANUP(buf_free) struct buf out = BUF_INIT(4096);
+    static const char *const good[] = { "a=1", "rojo=00f067aa0ba902b7,congo=t61rcWkgMzE", "1t@sys=x y~!", "a_-*/9=:;" };
+    for (size_t i = 0; i < COUNT_OF(good); i++) {
+        assert_true(state_of(good[i], &out));
+        assert_true(span_equal_text(buf_span(&out), good[i]));
+    }
+    assert_true(state_of("", &out));
+    assert_true(state_of(" , ,a=1,, ", &out));
+    assert_true(span_equal_text(buf_span(&out), "a=1"));
+}
+
+/* Long members go first, the last one before the first; then the last ones. */
+static void a_long_tracestate_is_cut_by_whole_members(void **state)
+{
+    (void)state;
+    CLEANUP(buf_free) struct buf out = BUF_INIT(4096);
+    char text[2048], longer[201], middle[101];
+    memset(longer, 'x', sizeof(longer) - 1);
+    memset(middle, 'y', sizeof(middle) - 1);
+    longer[sizeof(longer) - 1] = middle[sizeof(middle) - 1] = '\0';
+    (void)snprintf(text, sizeof(text), "a=%s,b=%s,c=%s,d=1,e=%s", longer, middle, longer, longer);
+    assert_true(state_of(text, &out));
+    tracestate_cut(&out);
+    (void)snprintf(text, sizeof(text), "a=%s,b=%s,c=%s,d=1", longer, middle, longer);
+    assert_int_equal(strlen(text) <= TRACESTATE_MAX, out.len == strlen(text));
+    assert_true(span_equal_text(buf_span(&out), text));
+    (void)snprintf(text, sizeof(text), "a=%s,b=%s,c=%s,d=%s,e=%s,f=%s", middle, middle, middle, middle, middle, middle);
+    assert_true(state_of(text, &out));
+    tracestate_cut(&out);
+    assert_int_equal(out.len, 4 * 102 + 3);
+    assert_memory_equal(out.at, text, out.len);
 }
 
 int main(void)
@@ -71,8 +192,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(malformed_traceparents_are_not_continued),
         cmocka_unit_test(a_later_version_may_say_more),
+        cmocka_unit_test(the_callers_flag_is_read_and_passed_on),
         cmocka_unit_test(a_trace_is_continued_with_a_span_of_its_own),
-        cmocka_unit_test(without_a_parent_every_trace_is_new),
+        cmocka_unit_test(without_one_good_parent_every_trace_is_new),
+        cmocka_unit_test(what_is_no_tracestate_is_dropped_whole),
+        cmocka_unit_test(tracestates_are_kept_as_they_are),
+        cmocka_unit_test(a_long_tracestate_is_cut_by_whole_members),
     };
     return cmocka_run_group_tests_name("trace", tests, NULL, NULL);
 }

@@ -131,12 +131,38 @@ static void a_histogram_is_cumulative_with_sum_and_count(void **state)
     const char *text = printed(metrics, &out);
     assert_non_null(strstr(text, "# TYPE svc_wait_seconds histogram\n"));
     assert_non_null(strstr(text, "svc_wait_seconds_bucket{route=\"/x\",le=\"0.001\"} 1\n"));
+    assert_non_null(strstr(text, "svc_wait_seconds_bucket{route=\"/x\",le=\"0.0025\"} 1\n"));
     assert_non_null(strstr(text, "svc_wait_seconds_bucket{route=\"/x\",le=\"0.5\"} 1\n"));
+    assert_non_null(strstr(text, "svc_wait_seconds_bucket{route=\"/x\",le=\"0.75\"} 2\n"));
     assert_non_null(strstr(text, "svc_wait_seconds_bucket{route=\"/x\",le=\"1\"} 2\n"));
     assert_non_null(strstr(text, "svc_wait_seconds_bucket{route=\"/x\",le=\"30\"} 2\n"));
     assert_non_null(strstr(text, "svc_wait_seconds_bucket{route=\"/x\",le=\"+Inf\"} 4\n"));
     assert_non_null(strstr(text, "svc_wait_seconds_sum{route=\"/x\"} 60.75"));
     assert_non_null(strstr(text, "svc_wait_seconds_count{route=\"/x\"} 4\n"));
+}
+
+static int rows_before(const char *text, const char *first, const char *second)
+{
+    const char *a = strstr(text, first), *b = strstr(text, second);
+    return a != NULL && b != NULL && a < b;
+}
+
+static void a_page_of_the_manual_lists_what_is_registered_by_name(void **state)
+{
+    (void)state;
+    CLEANUP(metrics_freep) struct metrics *metrics = NULL;
+    assert_fault(metrics_new(&metrics), NONE);
+    assert_fault(metrics_register(metrics, &plain, 1), NONE);
+    assert_fault(metrics_register(metrics, &timing, 1), NONE);
+    assert_fault(metrics_register(metrics, &gauge, 1), NONE);
+    CLEANUP(buf_free) struct buf small = BUF_INIT(40), out = BUF_INIT(65536);
+    const char *text = NULL;
+    assert_fault(metrics_describe(metrics, &small), TOO_LARGE);
+    assert_fault(metrics_describe(metrics, &out), NONE);
+    assert_fault(buf_cstr(&out, &text), NONE);
+    assert_true(rows_before(text, "| name | type |", "| `svc_level` | gauge | `tank` | Level. |\n"));
+    assert_true(rows_before(text, "| `svc_level`", "| `svc_things_total` | counter |  | Things. |\n"));
+    assert_true(rows_before(text, "| `svc_things_total`", "| `svc_wait_seconds` | histogram | `route` | Waits. |\n"));
 }
 
 static void special_numbers_have_their_names(void **state)
@@ -239,6 +265,7 @@ int main(void)
         cmocka_unit_test(registered_metrics_show_before_their_first_use),
         cmocka_unit_test(help_and_labels_are_escaped),
         cmocka_unit_test(a_histogram_is_cumulative_with_sum_and_count),
+        cmocka_unit_test(a_page_of_the_manual_lists_what_is_registered_by_name),
         cmocka_unit_test(special_numbers_have_their_names),
         cmocka_unit_test(series_beyond_the_cap_are_counted_together),
         cmocka_unit_test(long_label_values_are_cut),
