@@ -12,8 +12,10 @@
 #include "fips/fips.h"
 #include "signer-pkcs11/provider/provider.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define FEATURES_MAX        32
@@ -21,6 +23,7 @@
 #define START_LIMIT_MS      120000
 #define SWEEP_LIMIT_MS      2000
 #define REBUILD_LIMIT_MS    (24 * 3600 * 1000)
+#define MARK_PATH_MAX       4096
 
 /* The features' tables, gathered once in the form that projector and outbox take. */
 static const struct event_row *event_tables[FEATURES_MAX];
@@ -226,10 +229,19 @@ const struct config *services_local_config(const struct config *config)
 
 struct fault services_restored(const struct config *config, struct buf *why)
 {
-    char path[512];
-    (void)snprintf(path, sizeof(path), "%s/" RESTORE_MARK, config->data_dir);
-    if (access(path, F_OK) != 0) {
-        return OK;
+    char path[MARK_PATH_MAX];
+    struct stat about;
+    int len = snprintf(path, sizeof(path), "%s/" RESTORE_MARK, config->data_dir);
+    if (len < 0 || (size_t)len >= sizeof(path)) {
+        TRY(buf_printf(why, "data_dir is too long: %d bytes at most", MARK_PATH_MAX - (int)sizeof("/" RESTORE_MARK)));
+        return FAULT(CONFIG);
+    }
+    if (lstat(path, &about) != 0) {
+        if (errno == ENOENT) {
+            return OK;
+        }
+        TRY(buf_printf(why, "%s: cannot tell whether a restore was interrupted: %s", path, strerrordesc_np(errno)));
+        return FAULT(IO);
     }
     TRY(buf_text(why,
                  "a restore of the event log was interrupted: go on with svc-appliance restore --continue FILE, or "

@@ -106,6 +106,7 @@ struct fault archive_run(struct op *op, struct services *services, struct archiv
     if (!archive_is_on(services->config)) {
         return op_fail(op, FAULT(CONFLICT), "retention is off: audit.retention and audit.archive_dir are to be set");
     }
+    TRY(op_settle(op)); /* what follows makes files, and is done on operations of its own */
     TRY(store_lock_try(op, services->store, ARCHIVE_LOCK, &lock, &held));
     if (!held) {
         return op_fail(op, FAULT(CONFLICT), "a run of the archive is on: try again when it has ended");

@@ -188,9 +188,10 @@ static struct fault make_segment(struct segment *segment, int64_t *ret_records)
     return archive_append(segment->op, segment->services, &segment->next, segment->last.event_seq);
 }
 
-static struct fault op_within(const struct op *op, struct op **ret_op)
+static struct fault op_within(struct op *op, struct op **ret_op)
 {
     CLEANUP(op_freep) struct op *made = NULL;
+    TRY(op_settle(op)); /* it has nothing to ask that could say that nothing shall be done */
     TRY(op_new(op->principal.subject, op->tenant, 0, &made));
     made->principal = op->principal;
     made->deadline = op->deadline;

@@ -222,17 +222,15 @@ static struct fault store_entry(struct op *op, void *arg, const struct backup_en
 
 static struct fault check_file(struct op *op, int fd, struct restoring *restoring, struct backup_totals *ret_totals)
 {
-    CLEANUP(source_free) struct source source = { 0 };
-    TRY(each_entry(op, fd, claim_entry, &source, ret_totals));
+    TRY(each_entry(op, fd, claim_entry, restoring->source, ret_totals));
     struct backup_totals again;
-    restoring->source = &source;
     restoring->last = ret_totals->messages;
     if (restoring->there > restoring->last) {
         return op_fail(op, FAULT(CONFLICT), "the event log goes up to message %llu, and the backup to %llu only",
                        (unsigned long long)restoring->there, (unsigned long long)restoring->last);
     }
     TRY(each_entry(op, fd, check_entry, restoring, &again));
-    TRY(source_end(op, &source));
+    TRY(source_end(op, restoring->source));
     return span_equal(SPAN_ARRAY(again.digest.at), SPAN_ARRAY(ret_totals->digest.at))
                ? OK
                : op_fail(op, FAULT(LOG_BACKUP), "the file changes while it is read");
@@ -243,7 +241,8 @@ struct fault log_restore(struct op *op, struct event_log *log, int fd, const str
 {
     struct event_log_state state;
     struct backup_totals checked, stored;
-    struct restoring restoring = { .log = log, .options = options != NULL ? options : &no_options };
+    CLEANUP(source_free) struct source source = { 0 };
+    struct restoring restoring = { .log = log, .options = options != NULL ? options : &no_options, .source = &source };
     TRY(event_log_state_now(op, log, &state));
     if (state.last_seq != 0 && !restoring.options->resume) {
         return op_fail(op, FAULT(CONFLICT),

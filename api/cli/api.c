@@ -3,6 +3,7 @@
 #include "api/cli/print.h"
 #include "appliance/base/json.h"
 
+#include <poll.h>
 #include <stdio.h>
 
 #define ANSWER_DEFAULT ((size_t)64 << 20)
@@ -213,6 +214,59 @@ struct fault api_exchange(struct cli *cli, const struct api_call *call, char *wh
     return OK;
 }
 
+/* Whole seconds, one at least; 0 when the server does not say. A date is none of this server's. */
+static int64_t seconds_of(const char *retry_after)
+{
+    int64_t seconds = 0;
+    size_t digits = strspn(retry_after, "0123456789");
+    if (digits == 0 || digits > 6 || retry_after[digits] != '\0') {
+        return 0;
+    }
+    for (size_t i = 0; i < digits; i++) {
+        seconds = seconds * 10 + (retry_after[i] - '0');
+    }
+    return seconds > 0 ? seconds : 1;
+}
+
+/* Refused for now, and nothing was done; or the same command is being done by an earlier try. */
+static bool is_for_later(struct cli *cli, const struct http_answer *answer, const char **ret_code)
+{
+    struct view problem = { 0 };
+    const char *code = NULL;
+    if (answer->status != 429 && answer->status != 503 && answer->status != 409) {
+        return false;
+    }
+    if (!FAULTED(view_of(cli->op, buf_span(&answer->body), &problem))) {
+        code = view_member(cli->op, problem, "code");
+    }
+    *ret_code = code != NULL ? code : "busy";
+    return answer->status != 409 || strcmp(*ret_code, "idempotency_in_progress") == 0;
+}
+
+bool api_wait_to_repeat(struct cli *cli, const struct http_answer *answer)
+{
+    const char *code = NULL;
+    int64_t span = seconds_of(answer->retry_after) * NS_PER_S;
+    if (span == 0 || span > cli->patience_ns || !is_for_later(cli, answer, &code)) {
+        return false;
+    }
+    if (!cli->json) {
+        hint("%s: the same request again in %lld s (--no-wait: fail instead)", code, (long long)(span / NS_PER_S));
+    }
+    cli->patience_ns -= span;
+    (void)poll(NULL, 0, (int)(span / NS_PER_MS));
+    return true;
+}
+
+struct fault api_ask(struct cli *cli, const struct api_call *call, char *why, size_t why_size,
+                     struct http_answer *ret_answer)
+{
+    do {
+        TRY(api_exchange(cli, call, why, why_size, ret_answer));
+    } while (api_wait_to_repeat(cli, ret_answer));
+    return OK;
+}
+
 struct fault api_judge(struct cli *cli, const struct api_call *call, const struct http_answer *answer)
 {
     CLEANUP(buf_free) struct buf url = BUF_INIT(URL_MAX);
@@ -231,7 +285,7 @@ struct fault api_judge(struct cli *cli, const struct api_call *call, const struc
 struct fault api_send(struct cli *cli, const struct api_call *call, struct http_answer *ret_answer)
 {
     char why[LINE_MAX_LEN] = "";
-    struct fault fault = api_exchange(cli, call, why, sizeof(why), ret_answer);
+    struct fault fault = api_ask(cli, call, why, sizeof(why), ret_answer);
     if (FAULTED(fault)) {
         return why[0] != '\0' ? api_unreachable(cli, why) : fault;
     }

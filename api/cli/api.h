@@ -45,9 +45,15 @@ size_t api_route(const struct cli *cli, const char *path);
 /* Sends; the answer's status is not judged and nothing is said. IO with `why` when there was no answer. */
 struct fault api_exchange(struct cli *cli, const struct api_call *call, char *why, size_t why_size,
                           struct http_answer *ret_answer);
+/* The same, and again as the server asks (api_wait_to_repeat): the same body, the same Idempotency-Key. */
+struct fault api_ask(struct cli *cli, const struct api_call *call, char *why, size_t why_size,
+                     struct http_answer *ret_answer);
+/* True, once its Retry-After is over, when the answer says that the request may succeed later: 429, 503, and 409 while
+ * an earlier try is in progress. In all a command waits no longer than the patience it was given (--no-wait: none). */
+bool api_wait_to_repeat(struct cli *cli, const struct http_answer *answer);
 /* What an answer other than 2xx says, said; any such is a fault. */
 struct fault api_judge(struct cli *cli, const struct api_call *call, const struct http_answer *answer);
-/* Sends; mutations carry an Idempotency-Key, made here unless one was given, and told in case it is needed again. Any
+/* Asks; mutations carry an Idempotency-Key, made here unless one was given, and told in case it is needed again. Any
  * status but 2xx is a fault. */
 struct fault api_send(struct cli *cli, const struct api_call *call, struct http_answer *ret_answer);
 /* The same, with the answer read as JSON. */

@@ -61,9 +61,10 @@ struct cli {
     size_t argument_count;
 
     /* options of every command */
-    bool json, help, version, list_routes;
+    bool json, help, version, list_routes, no_wait;
     const char *base_url, *ca_file, *token_file, *idempotency_key, *timeout;
     int64_t timeout_ns;
+    int64_t patience_ns;  /* what is left to wait for a server that is busy */
     struct secret *token; /* NULL = none given */
 
     bool said;           /* the failure is on stderr already */

@@ -12,6 +12,8 @@ static const char globals[] =
     "  --token-file FILE       bearer token, mode 0600 (else SVC_TOKEN); tokens are never given as arguments\n"
     "  --idempotency-key KEY   for a change that may have happened already: the same key never does it twice\n"
     "  --timeout SPAN          how long one request may take, such as 30s or 2m (60s)\n"
+    "  --no-wait               fail at once when the server is busy (SVC_NO_WAIT; else the same request again as\n"
+    "                          late as it asks, for at most 30 s in all)\n"
     "  --json                  results and failures as JSON\n"
     "  --help, --version\n"
     "\n"

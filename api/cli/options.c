@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #define TIMEOUT_DEFAULT_NS (60 * NS_PER_S)
+#define PATIENCE_NS        (30 * NS_PER_S)
 #define SPAN_LIMIT_NS      (24 * 3600 * NS_PER_S)
 #define WORDS_MAX          3
 
@@ -306,6 +307,7 @@ static struct fault settle(struct cli *cli)
     cli->base_url = cli->base_url != NULL ? cli->base_url : environment("SVC_BASE_URL");
     cli->ca_file = cli->ca_file != NULL ? cli->ca_file : environment("SVC_CA_FILE");
     cli->timeout_ns = TIMEOUT_DEFAULT_NS;
+    cli->patience_ns = cli->no_wait || environment("SVC_NO_WAIT") != NULL ? 0 : PATIENCE_NS;
     if (cli->timeout != NULL && (FAULTED(duration_parse(span_text(cli->timeout), &cli->timeout_ns)) ||
                                  cli->timeout_ns < NS_PER_MS || cli->timeout_ns > 3600 * NS_PER_S)) {
         return op_fail(cli->op, FAULT(BAD_ARGUMENT), "--timeout: a span such as 30s or 2m, at most 1h");
@@ -348,6 +350,7 @@ struct fault options_read(struct cli *cli, int argc, char **argv)
         { "help", NULL, &cli->help },
         { "version", NULL, &cli->version },
         { "list-routes", NULL, &cli->list_routes },
+        { "no-wait", NULL, &cli->no_wait },
     };
     TRY(read_arguments(cli, argc, argv, globals, COUNT_OF(globals)));
     if (cli->help || cli->version || cli->list_routes) {

@@ -40,7 +40,7 @@ static struct fault send_once(struct cli *cli, const struct api_call *call, stru
                               const char **ret_resource)
 {
     char why[LINE_MAX_LEN] = "";
-    struct fault fault = api_exchange(cli, call, why, sizeof(why), answer);
+    struct fault fault = api_ask(cli, call, why, sizeof(why), answer);
     if (FAULTED(fault)) {
         return why[0] != '\0' ? api_unreachable(cli, why) : fault;
     }

@@ -43,9 +43,13 @@ struct fault stamp_exchange(struct cli *cli, const struct stamp_source *source, 
     request->plain_too = true; /* a time stamp carries its own proof */
     request->timeout_ns = cli->timeout_ns;
     request->answer_max = STAMP_MAX;
-    if (FAULTED(http_send(request, why, sizeof(why), answer))) {
-        return api_unreachable(cli, why);
-    }
+    do {
+        http_answer_clear(answer);
+        *answer = (struct http_answer){ 0 };
+        if (FAULTED(http_send(request, why, sizeof(why), answer))) {
+            return api_unreachable(cli, why);
+        }
+    } while (api_wait_to_repeat(cli, answer));
     return answer->status == 200 ? OK : api_complain(cli, request->url, answer);
 }
 

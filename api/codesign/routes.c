@@ -169,6 +169,7 @@ static struct fault execute(struct request *request, enum codesign_form form)
     struct codesign_operation operation;
     codesign_waiter_enter(&waiter, request->op->command_id);
     TRY(check_enabled(request));
+    TRY(op_settle(request->op)); /* or it would wait with a connection in its hands */
     TRY(bulkheads_enter(request->op, request->services->bulkheads, BULKHEAD_OUTBOX, &permit));
     TRY(accept_once(request, form));
     TRY(codesign_await(request->op, request->services, &waiter, &operation));

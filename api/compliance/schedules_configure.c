@@ -80,8 +80,11 @@ static struct fault create_once(struct op *op, struct services *services, struct
     struct schedule before;
     TRY(read_lane(op, services, &lane, &all));
     struct fault fault = schedule_get(op, services, id, &before);
-    if (fault.code != FAULT_NOT_FOUND) {
+    if (!FAULTED(fault)) {
         op_was_recorded(op); /* this command has run before */
+        return OK;
+    }
+    if (fault.code != FAULT_NOT_FOUND) {
         return fault;
     }
     op->note = (struct fault_note){ 0 };

@@ -30,8 +30,8 @@ struct event_log {
     _Atomic(jsCtx *) js;
     uint64_t stamp; /* of the files that it was made with; this and the two below: the reloader's */
     mono_ns look_due, closed_due;
-    atomic_uint connects_before;      /* made before the current link's first */
-    atomic_uint connects;             /* made connections, as far as event_log_count_connects has seen */
+    unsigned connects_before;         /* made before `connection`'s first; both are read and written under `lock` */
+    atomic_uint connects;             /* made connections, as far as event_log_count_connects has seen; set under it */
     atomic_uint accepted_connect;     /* the one for which stream and servers were last found safe */
     _Atomic mono_ns accepted_at;      /* when that was */
     _Atomic uint64_t seen;            /* newest sequence known to be stored */

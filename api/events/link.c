@@ -6,6 +6,7 @@
 #include "appliance/base/log.h"
 #include "appliance/base/secret.h"
 
+#include <ctype.h>
 #include <openssl/crypto.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -90,6 +91,43 @@ static natsStatus set_behaviour(struct link *link)
     return natsOptions_SetReconnectedCB(options, on_connected, link->log);
 }
 
+/* One address as it may be told: host and port, without a login. What does not end as an address does may be a part of
+ * one, such as a password with a comma in it, and is not told. */
+static struct fault tell_server(struct span address, struct buf *out)
+{
+    const char *begin = (const char *)address.at, *end = begin + address.len;
+    const char *scheme = memmem(begin, address.len, "://", 3);
+    begin = scheme != NULL ? scheme + 3 : begin;
+    const char *at = memrchr(begin, '@', (size_t)(end - begin));
+    begin = at != NULL ? at + 1 : begin;
+    const char *colon = memrchr(begin, ':', (size_t)(end - begin));
+    size_t digits = 0;
+    while (colon != NULL && colon + 1 + digits < end && isdigit((unsigned char)colon[1 + digits])) {
+        digits++;
+    }
+    bool whole = begin < end && scheme != NULL &&
+                 (colon == NULL || (begin[0] == '[' && end[-1] == ']') || colon + 1 + digits == end);
+    return buf_put(out, whole ? span_of(begin, (size_t)(end - begin)) : span_text("(an address that cannot be read)"));
+}
+
+static struct fault tell_servers(const struct config *config, struct buf *out)
+{
+    const char *at = config->nats_url;
+    if (at[0] == '\0') {
+        return buf_text(out, "the embedded nats-server");
+    }
+    for (bool first = true; *at != '\0'; at += strspn(at, ", ")) {
+        size_t len = strcspn(at, ", ");
+        if (len > 0) {
+            TRY(buf_text(out, first ? "" : ", "));
+            TRY(tell_server(span_of(at, len), out));
+            first = false;
+        }
+        at += len;
+    }
+    return OK;
+}
+
 static struct fault set_servers(struct link *link, struct buf *why)
 {
     const struct config *config = link->log->config;
@@ -118,7 +156,9 @@ static struct fault set_servers(struct link *link, struct buf *why)
         at += strspn(at, ", ");
     }
     if (natsOptions_SetServers(link->options, servers, (int)count) != NATS_OK) {
-        IGNORE(buf_printf(why, "nats.url: '%s' is not a list of nats://host:port addresses\n", config->nats_url));
+        IGNORE(buf_text(why, "nats.url: not a list of nats://host:port addresses: "));
+        IGNORE(tell_servers(config, why));
+        IGNORE(buf_text(why, "\n"));
         return FAULT(CONFIG);
     }
     return OK;
@@ -269,9 +309,9 @@ static struct fault connect_link(struct link *link, struct buf *why, bool *ret_r
     if (status != NATS_OK) {
         *ret_refused = status == NATS_CONNECTION_AUTH_FAILED || status == NATS_SSL_ERROR ||
                        status == NATS_SECURE_CONNECTION_WANTED || status == NATS_SECURE_CONNECTION_REQUIRED;
-        IGNORE(buf_printf(why, "event log: no connection to %s: %s\n",
-                          config->nats_url[0] != '\0' ? config->nats_url : "the embedded nats-server",
-                          natsStatus_GetText(status)));
+        IGNORE(buf_text(why, "event log: no connection to "));
+        IGNORE(tell_servers(config, why));
+        IGNORE(buf_printf(why, ": %s\n", natsStatus_GetText(status)));
         return FAULT(LOG_UNAVAILABLE);
     }
     if (natsConnection_GetMaxPayload(link->connection) < STREAM_MESSAGE_MAX) {
@@ -283,14 +323,14 @@ static struct fault connect_link(struct link *link, struct buf *why, bool *ret_r
     return status == NATS_OK ? OK : nats_fault(NULL, status, 0, "making a JetStream context");
 }
 
-/* `connects` first: whoever sees the new connection sees that it is not accepted yet. */
+/* `connects` before the connection: whoever sees that without the lock sees that it is not accepted yet. Both and the
+ * base at once for whoever counts (event_log_count_connects). */
 static void take_over(struct event_log *log, struct link *link)
 {
-    struct link *old = log->link;
-    unsigned before = atomic_load(&log->connects);
-    atomic_store(&log->connects_before, before);
-    atomic_store(&log->connects, before + 1);
     event_log_lock(log);
+    struct link *old = log->link;
+    log->connects_before = atomic_load(&log->connects);
+    atomic_store(&log->connects, log->connects_before + 1);
     atomic_store(&log->js, link->js);
     atomic_store(&log->connection, link->connection);
     link->older = old;

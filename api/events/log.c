@@ -59,17 +59,26 @@ struct span message_span(const natsMsg *message)
     return span_of(natsMsg_GetData(message), len > 0 ? (size_t)len : 0);
 }
 
+/* What a connection counted is no word about the one that took its place meanwhile: that one has a base of its own. */
+static void counted(struct event_log *log, const natsConnection *connection, unsigned reconnects)
+{
+    event_log_lock(log);
+    unsigned made = log->connects_before + reconnects + 1;
+    if (atomic_load(&log->connection) == connection && atomic_load(&log->connects) < made) {
+        atomic_store(&log->connects, made);
+    }
+    event_log_unlock(log);
+}
+
 /* The library counts a reconnect before the connection can be used, and calls back some time after: so it is asked. */
 void event_log_count_connects(struct event_log *log)
 {
+    natsConnection *connection = atomic_load(&log->connection);
     natsStatistics *counts = NULL;
     uint64_t reconnects = 0;
-    if (natsStatistics_Create(&counts) == NATS_OK && natsConnection_GetStats(log->connection, counts) == NATS_OK &&
+    if (natsStatistics_Create(&counts) == NATS_OK && natsConnection_GetStats(connection, counts) == NATS_OK &&
         natsStatistics_GetCounts(counts, NULL, NULL, NULL, NULL, &reconnects) == NATS_OK) {
-        unsigned made = atomic_load(&log->connects_before) + (unsigned)reconnects + 1;
-        unsigned known = atomic_load(&log->connects);
-        while (known < made && !atomic_compare_exchange_weak(&log->connects, &known, made)) {
-        }
+        counted(log, connection, (unsigned)reconnects);
     }
     natsStatistics_Destroy(counts);
 }

@@ -10,17 +10,18 @@
 const struct metric feed_metrics[5] = {
     { "svc_audit_feed_state",
       METRIC_GAUGE,
-      "1 for the state that a feed is in: idle, queued, retrying, delivered, failed, paused.",
+      "1 for the state that a feed is in: idle, queued, retrying, delivered, failed, paused. NaN in a "
+      "process that does not lead.",
       { "feed", "state" } },
     { "svc_audit_feed_lag_records",
       METRIC_GAUGE,
-      "Records of a feed's open batch, which the collector is still owed.",
+      "Records of a feed's open batch, which the collector is still owed. NaN in a process that does not lead.",
       { "feed" } },
     { "svc_audit_feed_attempts_total", METRIC_COUNTER, "Attempts at batches, by what they met.", { "kind", "result" } },
     { "svc_audit_feed_records_total", METRIC_COUNTER, "Records that collectors have accepted.", { "kind" } },
     { "svc_audit_feed_last_success_timestamp_seconds",
       METRIC_GAUGE,
-      "When a feed's collector last accepted a batch.",
+      "When a feed's collector last accepted a batch. NaN in a process that does not lead.",
       { "feed" } },
 };
 
@@ -160,7 +161,7 @@ static const struct outbox_row outbox[] = {
 };
 
 static const struct worker_row workers[] = {
-    { .name = "audit-feeds", .period_ms = WORK_MS, .leader_only = true, .run = feeds_work },
+    { .name = "audit-feeds", .period_ms = WORK_MS, .leader_only = false, .run = feeds_work },
 };
 
 static const struct readiness_row readiness[] = {

@@ -1,8 +1,10 @@
-/* What the leading process does for all feeds: next batches, outbox rows that are missing, and what is shown. */
+/* What the leading process does for all feeds: next batches, outbox rows that are missing, and what is shown; what
+ * others show is NaN. */
 #include "api/feeds/internal.h"
 
 #include "appliance/base/log.h"
 
+#include <math.h>
 #include <stdio.h>
 
 #define FEED_MS 15000
@@ -119,8 +121,24 @@ static struct fault look_after_all(struct op *op, struct services *services, boo
     return OK;
 }
 
+/* What this instance knew of feeds is the leader's to tell now. */
+static void forget(struct services *services)
+{
+    static const struct metric *const shown[] = { FEED_STATE, FEED_LAG, FEED_LAST_SUCCESS };
+    for (size_t i = 0; i < COUNT_OF(shown); i++) {
+        metrics_set_all(services->metrics, shown[i], NAN);
+    }
+    atomic_store(&services->feeds->failed, 0);
+}
+
 struct fault feeds_work(struct op *op, struct services *services)
 {
+    struct projector_state state;
+    projector_state(services->projector, &state);
+    if (!state.leader) {
+        forget(services);
+        return OK;
+    }
     return look_after_all(op, services, false);
 }
 

@@ -99,6 +99,7 @@ static const struct sql SQL_WINDOW_COUNT = {
 struct fault adcs_scratch_new(struct op *op, struct op *ret_scratch)
 {
     struct arena *arena = NULL;
+    TRY(op_settle(op)); /* two operations cannot both take one answer */
     TRY(arena_new(SCRATCH_MAX, &arena));
     *ret_scratch = *op;
     ret_scratch->arena = arena;

@@ -158,6 +158,7 @@ struct fault certificate_walk(struct op *op, struct tx *tx, certificate_visit vi
     char last[40] = "";
     TRY(arena_new(WALK_ARENA, &arena));
     scratch.arena = arena;
+    scratch.ahead = NULL; /* op's own: answered with the first page */
     for (bool more = true; more;) {
         CLEANUP(rows_freep) struct rows *rows = NULL;
         TRY(tx_query(tx, &SQL_WALK, (struct sql_arg[]){ SQL_TEXT(last), SQL_INT(WALK_ROWS) }, 2, &rows));

@@ -3,15 +3,20 @@
 const struct metric operations_metrics[OPERATIONS_METRICS] = {
     [OPERATIONS_ROWS] = { "svc_outbox_rows",
                           METRIC_GAUGE,
-                          "Effects by state: pending, processing, dead_lettered. Counted by the leader; others show 0.",
+                          "Effects by state: pending, processing, dead-lettered. What ended for good stays "
+                          "dead-lettered. NaN in a process that does not lead.",
                           { "state" } },
+    [OPERATIONS_REQUEUEABLE] = { "svc_outbox_requeueable_rows",
+                                 METRIC_GAUGE,
+                                 "Dead letters that an operator may queue again. NaN in a process that does not lead.",
+                                 { "destination" } },
     [OPERATIONS_OLDEST] = { "svc_outbox_oldest_pending_age_seconds",
                             METRIC_GAUGE,
-                            "How long the oldest pending effect has been due. Counted by the leader; others show 0.",
+                            "How long the oldest pending effect has been due. NaN in a process that does not lead.",
                             { 0 } },
     [OPERATIONS_DELIVERIES] = { "svc_outbox_deliveries_total",
                                 METRIC_COUNTER,
-                                "Attempts at effects by what they came to: delivered, retry or dead_lettered.",
+                                "Attempts at effects by what they came to: delivered, retry or dead-lettered.",
                                 { "destination", "result" } },
     [OPERATIONS_DURATION] = { "svc_outbox_delivery_duration_seconds",
                               METRIC_HISTOGRAM,
@@ -20,7 +25,7 @@ const struct metric operations_metrics[OPERATIONS_METRICS] = {
     [OPERATIONS_LAG] = { "svc_outbox_reconciliation_lag_events",
                          METRIC_GAUGE,
                          "Events whose effects the comparison after a start has still to look at, and effects that are "
-                         "owed and could not be queued again.",
+                         "owed and could not be queued again. NaN in a process that does not lead.",
                          { 0 } },
     [OPERATIONS_RECREATED] = { "svc_outbox_recreated_total",
                                METRIC_COUNTER,
@@ -144,7 +149,7 @@ static const struct event_row events[] = {
 };
 
 static const struct worker_row workers[] = {
-    { .name = "outbox-reconciliation", .period_ms = 1000, .leader_only = true, .run = outbox_reconcile_run },
+    { .name = "outbox-reconciliation", .period_ms = 1000, .leader_only = false, .run = outbox_reconcile_run },
     { .name = "outbox-gauges", .period_ms = 5000, .leader_only = false, .run = outbox_gauges_run },
 };
 

@@ -15,6 +15,7 @@
 
 enum {
     OPERATIONS_ROWS,
+    OPERATIONS_REQUEUEABLE,
     OPERATIONS_OLDEST,
     OPERATIONS_DELIVERIES,
     OPERATIONS_DURATION,
@@ -74,12 +75,18 @@ struct fault requeue_many(struct op *op, struct services *services, const char *
 struct fault project_outbox_requeued(struct projection *projection, const struct event_view *event);
 struct fault project_outbox_recreated(struct projection *projection, const struct event_view *event);
 
-/* ---- reconcile.c, gauges.c: workers ---- */
+/* ---- reconcile.c, gauges.c: workers, which run everywhere: where another instance leads their numbers are NaN ---- */
 
 struct fault outbox_reconcile_run(struct op *op, struct services *services);
 struct fault outbox_reconcile_well(struct op *op, struct services *services);
 void outbox_reconcile_forget(void); /* the next run begins anew */
 struct fault outbox_gauges_run(struct op *op, struct services *services);
+
+/* ---- waiting.c: of gauges.c's worker ---- */
+
+/* A piece of the round, or all of it. */
+struct fault outbox_waiting_count(struct op *op, struct services *services);
+void outbox_waiting_forget(struct services *services); /* shows NaN; the next piece begins a round */
 
 /* ---- routes.c ---- */
 

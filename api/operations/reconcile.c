@@ -9,12 +9,14 @@
  * Why what is owed and not the whole history is looked through: it is exact (effect and row are written in one
  * transaction, and seen in one statement), it needs no position of its own that could be lost too, and it costs what is
  * open rather than what ever happened; only operations are read through, a piece at a time. The leader does it in the
- * background, for no longer than half a second a run, and again every hour.
+ * background, for no longer than half a second a run, and again every hour; the passes after the first one show only
+ * what is lost. An instance that does not lead, or no longer, knows nothing of it and shows NaN.
  */
 #include "api/operations/internal.h"
 
 #include "appliance/base/log.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -45,6 +47,7 @@ static struct pass {
     int64_t position, total, done, events; /* events of all tenants, of those done, of this one */
     unsigned lost;                         /* could not be made again */
 } pass;
+static bool compared;        /* the first pass has ended. The worker's alone. */
 static atomic_uint troubled; /* of the last whole pass, or of this one if it is more */
 
 struct missing {
@@ -55,13 +58,14 @@ struct missing {
 static void show(struct services *services)
 {
     unsigned lost = pass.lost > atomic_load(&troubled) ? pass.lost : atomic_load(&troubled);
-    int64_t left = pass.begun && pass.total > pass.done ? pass.total - pass.done : 0;
+    int64_t left = !compared && pass.begun && pass.total > pass.done ? pass.total - pass.done : 0;
     metrics_set(services->metrics, &operations_metrics[OPERATIONS_LAG], (double)left + lost, NULL);
 }
 
 void outbox_reconcile_forget(void)
 {
     pass = (struct pass){ 0 };
+    compared = false;
     atomic_store(&troubled, 0);
 }
 
@@ -240,6 +244,7 @@ static void end(void)
 {
     unsigned lost = pass.lost;
     pass = (struct pass){ .due = clock_mono() + (lost > 0 ? TROUBLED_NS : AGAIN_NS) };
+    compared = true;
     atomic_store(&troubled, lost);
 }
 
@@ -272,6 +277,11 @@ struct fault outbox_reconcile_run(struct op *op, struct services *services)
     struct fault fault = OK;
     mono_ns until = clock_mono() + RUN_NS;
     projector_state(services->projector, &state);
+    if (!state.leader) {
+        outbox_reconcile_forget();
+        metrics_set(services->metrics, &operations_metrics[OPERATIONS_LAG], NAN, NULL);
+        return OK;
+    }
     if (!state.log_trusted || (!pass.begun && clock_mono() < pass.due)) {
         return OK;
     }

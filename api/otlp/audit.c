@@ -2,6 +2,7 @@
 #include "appliance/base/log.h"
 
 #include <errno.h>
+#include <math.h>
 
 #define STEP_MS    30000
 #define FOLLOW_NS  NS_PER_S
@@ -19,15 +20,16 @@ const struct metric audit_metrics[] = {
                    { 0 } },
     [LAG] = { "svc_otlp_audit_lag_events",
               METRIC_GAUGE,
-              "Messages of the log whose audit records wait for their export; 0 where another instance leads.",
+              "Messages of the log whose audit records wait for their export. NaN in a process that does not lead.",
               { 0 } },
     [POSITION] = { "svc_otlp_audit_position",
                    METRIC_GAUGE,
-                   "Stream sequence of the last message whose audit records were exported.",
+                   "Stream sequence of the last message whose audit records were exported. NaN in a process that "
+                   "does not lead.",
                    { 0 } },
     [SUCCESS] = { "svc_otlp_audit_last_success_timestamp_seconds",
                   METRIC_GAUGE,
-                  "When audit records were last accepted.",
+                  "When audit records were last accepted. NaN in a process that does not lead.",
                   { 0 } },
 };
 const size_t audit_metric_count = COUNT_OF(audit_metrics);
@@ -113,7 +115,9 @@ void audit_step(struct otlp_export *export, int64_t *ret_wait_ns)
     int64_t wait = export->settings.interval_ns;
     projector_state(export->services->projector, &state);
     if (!state.leader) {
-        show(export, LAG, 0);
+        show(export, LAG, NAN);
+        show(export, POSITION, NAN);
+        show(export, SUCCESS, NAN);
         *ret_wait_ns = FOLLOW_NS;
         return;
     }

@@ -17,16 +17,29 @@ static const struct sql SQL_NEXT = {
     " sum(octet_length(body)) OVER (ORDER BY stream_seq) - octet_length(body) AS before"
     " FROM (SELECT stream_seq, tenant_id, body FROM svc.event_envelopes WHERE stream_seq > $1"
     " ORDER BY stream_seq LIMIT $2) m) s WHERE before < $3)"
-    " SELECT p.tenant_id, coalesce(t.sequence, 0), (SELECT max(stream_seq) FROM page)"
+    " SELECT p.tenant_id, coalesce(t.sequence, -1), (SELECT max(stream_seq) FROM page)"
     " FROM (SELECT DISTINCT tenant_id FROM page) p LEFT JOIN svc.otlp_audit_tenants t ON t.tenant_id = p.tenant_id"
     " ORDER BY p.tenant_id",
     3,
 };
+/* Where a tenant without a row was: halving, for a trail is too long to be looked through and the stream's sequences
+ * grow along it. */
+static const struct sql SQL_BEFORE = {
+    "otlp_before",
+    "WITH RECURSIVE half(low, high) AS (SELECT 0::bigint, coalesce(max(sequence), 0) FROM svc.audit_records"
+    " WHERE tenant_id = $1 UNION ALL SELECT CASE WHEN past THEN mid ELSE low END,"
+    " CASE WHEN past THEN high ELSE mid - 1 END FROM (SELECT low, high, (low + high + 1) / 2 AS mid,"
+    " (SELECT stream_seq <= $2 FROM svc.audit_records WHERE tenant_id = $1 AND sequence >= (low + high + 1) / 2"
+    " ORDER BY sequence LIMIT 1) AS past FROM half WHERE low < high) m)"
+    " SELECT max(low) FROM half",
+    2,
+};
+/* Nothing that the position is past: not even where a row is older than it. */
 static const struct sql SQL_RECORDS = {
     "otlp_records",
-    "SELECT stream_seq, record FROM svc.audit_records WHERE tenant_id = $1 AND sequence > $2 AND stream_seq <= $3"
-    " ORDER BY sequence",
-    3,
+    "SELECT stream_seq, record FROM svc.audit_records WHERE tenant_id = $1 AND sequence > $2 AND stream_seq > $3"
+    " AND stream_seq <= $4 ORDER BY sequence",
+    4,
 };
 static const struct sql SQL_MOVE = {
     "otlp_move",
@@ -81,12 +94,24 @@ static struct fault take_record(struct op *op, struct arena *scratch, struct spa
     return copy_texts(op, &record, ret_record);
 }
 
-static struct fault read_tenant(struct op *op, struct tx *tx, struct arena *scratch, uint64_t upto,
+static struct fault find_before(struct tx *tx, uint64_t from, struct trail_tenant *tenant)
+{
+    CLEANUP(rows_freep) struct rows *rows = NULL;
+    const struct sql_arg args[] = { SQL_TEXT(tenant->id.text), SQL_INT((int64_t)from) };
+    TRY(tx_query(tx, &SQL_BEFORE, args, COUNT_OF(args), &rows));
+    REQUIRE(rows_count(rows) == 1, INTERNAL);
+    tenant->before = tenant->last = rows_int(rows, 0, 0);
+    return OK;
+}
+
+static struct fault read_tenant(struct op *op, struct tx *tx, struct arena *scratch, const struct trail *trail,
                                 struct trail_tenant *tenant, struct page *page)
 {
     CLEANUP(rows_freep) struct rows *rows = NULL;
-    const struct sql_arg args[] = { SQL_TEXT(tenant->id.text), SQL_INT(tenant->before), SQL_INT((int64_t)upto) };
     TRY(tx_set_tenant(tx, tenant->id));
+    TRY(tenant->before < 0 ? find_before(tx, trail->from, tenant) : OK);
+    const struct sql_arg args[] = { SQL_TEXT(tenant->id.text), SQL_INT(tenant->before), SQL_INT((int64_t)trail->from),
+                                    SQL_INT((int64_t)trail->upto) };
     TRY(tx_query(tx, &SQL_RECORDS, args, COUNT_OF(args), &rows));
     page->count = rows_count(rows);
     TRY(arena_take(op->arena, page->count, sizeof(*page->records), &page->records));
@@ -163,7 +188,7 @@ struct fault trail_next(struct op *op, struct store *store, int messages, struct
     TRY(read_next(op, tx, messages, &trail));
     TRY(arena_take(op->arena, trail.tenant_count, sizeof(*pages), &pages));
     for (size_t i = 0; i < trail.tenant_count; i++) {
-        TRY(read_tenant(op, tx, scratch, trail.upto, &trail.tenants[i], &pages[i]));
+        TRY(read_tenant(op, tx, scratch, &trail, &trail.tenants[i], &pages[i]));
     }
     TRY(merge(op, pages, &trail));
     *ret_trail = trail;

@@ -43,6 +43,7 @@ struct outbox {
     struct buf awaited;                     /* those of them that requests wait for */
     atomic_bool narrow;                     /* only these */
     unsigned tenant_most, destination_most; /* in flight for one, whatever its rows allow; 0 = all */
+    bool lone_takes_all;                    /* tenant_most only while another tenant has rows, too */
     struct uuid worker_id;                  /* of this outbox in this process */
     atomic_bool stop_told;                  /* the same as `stopping`, for handlers */
     pthread_t threads[OUTBOX_THREADS_MAX];

@@ -19,7 +19,9 @@
  * wait for others' services, whose many threads may all be waiting. Each leases the rows of its own destinations alone.
  * In the outbound one no destination gets all the threads, and no tenant all that one destination may have: an eighth
  * of them is left to other destinations and another eighth to other tenants, so that somebody's service that hangs
- * holds up nobody else. Its wakes are gathered: a row begins within 20 ms, not at once.
+ * holds up nobody else. Its wakes are gathered: a row begins within 20 ms, not at once. In the other one a tenant
+ * leaves one thread to the others while they have rows, too; alone it has them all, since a thread there is free again
+ * soon.
  */
 #ifndef API_OUTBOX_OUTBOX_H
 #define API_OUTBOX_OUTBOX_H
@@ -82,12 +84,12 @@ struct outbox_config {
     size_t table_count;
     unsigned threads; /* 1..64 */
     bool outbound;    /* runs the rows that are outbound; otherwise those that are not */
-    /* In flight, beside what the rows say. 0 = all threads; of an outbound one three quarters and seven eighths of
-     * them. */
+    /* In flight, beside what the rows say. 0 = all threads, of a tenant all but one while another one has rows, too; of
+     * an outbound one three quarters and seven eighths of them. */
     unsigned cap_tenant, cap_destination;
     /* A handler ran into its deadline: for a counter of the caller's. May be NULL. */
     void (*on_timeout)(void *arg, const char *tenant, const char *destination);
-    /* An attempt ended: delivered, retry or dead_lettered. May be NULL. */
+    /* An attempt ended: delivered, retry or dead-lettered. May be NULL. */
     void (*on_attempt)(void *arg, const char *destination, const char *result, double seconds);
     void *arg;
 };

@@ -11,8 +11,10 @@ void share_caps(struct outbox *outbox)
     const struct outbox_config *config = &outbox->config;
     unsigned spare = config->threads / SPARES;
     unsigned destination = config->outbound ? config->threads - spare : 0;
-    unsigned tenant = config->outbound ? destination - spare : 0; /* less, or one tenant would fill a destination */
+    /* Outbound, less: or one tenant would fill a destination. Otherwise a thread is free again soon. */
+    unsigned tenant = config->outbound ? destination - spare : config->threads - 1;
     outbox->tenant_most = config->cap_tenant > 0 ? config->cap_tenant : tenant;
+    outbox->lone_takes_all = !config->outbound && config->cap_tenant == 0;
     outbox->destination_most = config->cap_destination > 0 ? config->cap_destination : destination;
 }
 
@@ -73,7 +75,18 @@ static unsigned of_tenant(const struct outbox *outbox, const struct pair *pairs,
     return sum;
 }
 
-static bool fits(const struct outbox *outbox, const struct pair *pairs, size_t count, const struct pair *pair)
+static bool is_alone(const struct pair *pairs, size_t count)
+{
+    for (size_t i = 1; i < count; i++) {
+        if (!tenant_id_equal(pairs[i].tenant, pairs[0].tenant)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool fits(const struct outbox *outbox, const struct pair *pairs, size_t count, const struct pair *pair,
+                 unsigned tenant_most)
 {
     const struct outbox_row *row = pair->row;
     unsigned tenant = in_flight(outbox, row, &pair->tenant) + pair->count;
@@ -81,7 +94,7 @@ static bool fits(const struct outbox *outbox, const struct pair *pairs, size_t c
     return (row->cap_tenant == 0 || tenant < row->cap_tenant) &&
            (row->cap_destination == 0 || destination < row->cap_destination) &&
            (outbox->destination_most == 0 || destination < outbox->destination_most) &&
-           (outbox->tenant_most == 0 || of_tenant(outbox, pairs, count, &pair->tenant) < outbox->tenant_most);
+           (tenant_most == 0 || of_tenant(outbox, pairs, count, &pair->tenant) < tenant_most);
 }
 
 void share_out(const struct outbox *outbox, unsigned capacity, struct pair *pairs, size_t *count)
@@ -89,11 +102,12 @@ void share_out(const struct outbox *outbox, unsigned capacity, struct pair *pair
     for (size_t i = 0; i < *count; i++) {
         pairs[i].count = 0;
     }
+    unsigned tenant_most = outbox->lone_takes_all && is_alone(pairs, *count) ? 0 : outbox->tenant_most;
     bool any = true;
     while (capacity > 0 && any) {
         any = false;
         for (size_t i = 0; i < *count && capacity > 0; i++) {
-            if (fits(outbox, pairs, *count, &pairs[i])) {
+            if (fits(outbox, pairs, *count, &pairs[i], tenant_most)) {
                 pairs[i].count++;
                 capacity--;
                 any = true;

@@ -167,7 +167,7 @@ static void tell(struct outbox *outbox, const struct job *job, const struct op *
                  enum outcome outcome, mono_ns began)
 {
     static const char *const results[] = {
-        [OUTCOME_DELIVERED] = "delivered", [OUTCOME_RETRY] = "retry", [OUTCOME_DEAD] = "dead_lettered"
+        [OUTCOME_DELIVERED] = "delivered", [OUTCOME_RETRY] = "retry", [OUTCOME_DEAD] = "dead-lettered"
     };
     if (outbox->config.on_attempt != NULL) {
         double seconds = (double)(clock_mono() - began) / (double)NS_PER_S;

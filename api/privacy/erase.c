@@ -206,9 +206,12 @@ struct fault erasure_request(struct op *op, struct services *services, const cha
     const struct span parts[] = { span_text(op->command_id.text) };
     TRY(uuid_derive("privacy.erasure", parts, COUNT_OF(parts), &id));
     struct fault fault = erasure_get(op, services, id, &before);
-    if (fault.code != FAULT_NOT_FOUND) {
+    if (!FAULTED(fault)) {
         op_was_recorded(op); /* this command has run before */
         *ret_id = id;
+        return OK;
+    }
+    if (fault.code != FAULT_NOT_FOUND) {
         return fault;
     }
     op->note = (struct fault_note){ 0 };

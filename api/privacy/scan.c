@@ -18,6 +18,7 @@ struct fault privacy_scratch_new(struct op *op, struct op **ret_scratch)
 {
     CLEANUP(op_freep) struct op *made = NULL;
     CLEANUP(arena_freep) struct arena *arena = NULL;
+    TRY(op_settle(op)); /* a scratch has nothing to ask that could say that nothing shall be done */
     TRY(op_new(op->principal.subject, op->tenant, (int)clock_ms_left(op->deadline) + 1, &made));
     TRY(arena_new(SCRATCH_MAX, &arena));
     arena_free(made->arena);

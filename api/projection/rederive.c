@@ -47,7 +47,12 @@ static struct fault read_copy(struct op *op, struct tx *tx, uint64_t stream_seq,
         return distrust(op, stream_seq, "its copy is not what the digest says");
     }
     struct fault fault = event_body_decode(op, stream_seq, body, &made->message);
-    return FAULTED(fault) ? distrust(op, stream_seq, "its copy is no message") : OK;
+    if (FAULTED(fault)) {
+        return distrust(op, stream_seq, "its copy is no message");
+    }
+    return tenant_id_equal(made->message.tenant, op->tenant)
+               ? OK
+               : distrust(op, stream_seq, "its copy stands under another tenant than its own");
 }
 
 static struct fault check_record(struct op *op, const struct rows *rows, size_t row, const struct event_view *event,

@@ -83,7 +83,7 @@ static void print_gates(struct jout *out, struct request *request)
     print_gate(out, "signer on a host of its own", config->signer_address[0] != '\0', "unmet",
                "set signer.address: svc-signer beside the HSM, reached over mutual TLS");
     print_gate(out, "regional smoke", failover != NULL, "not_measured",
-               "run scripts/perf failover against the deployment and record it");
+               "run scripts/perf failover --record on such a machine");
     jout_array_end(out);
 }
 

@@ -99,6 +99,14 @@ static bool block_is_whole(const struct mg_request_info *info)
     return end[0] == '\r' && end[1] == 0;
 }
 
+/* What the check of a load balancer may send: a request line alone. Where it ends cannot be seen when civetweb gives no
+ * field, and need not be: nothing here depends on one, and the connection ends with the answer. */
+static bool is_bare_probe(const struct mg_request_info *info, const struct worker *worker)
+{
+    return worker->listener->kind == LISTENER_PROBE && info->num_headers == 0 &&
+           strcmp(info->http_version, "1.0") == 0 && strcmp(info->request_method, "GET") == 0;
+}
+
 static void message_from(const struct mg_request_info *info, struct worker *worker, struct message *message)
 {
     static_assert(MESSAGE_HEADERS_MAX >= MG_MAX_HEADERS);
@@ -106,7 +114,7 @@ static void message_from(const struct mg_request_info *info, struct worker *work
                                  .path = info->local_uri_raw,
                                  .query = info->query_string,
                                  .http_1_0 = strcmp(info->http_version, "1.0") == 0,
-                                 .malformed = !block_is_whole(info),
+                                 .malformed = !block_is_whole(info) && !is_bare_probe(info, worker),
                                  .listener = worker->listener->kind,
                                  .admission = &worker->listener->admission };
     for (int i = 0; i < info->num_headers; i++) {

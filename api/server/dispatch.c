@@ -4,6 +4,7 @@
 #include "api/server/rate.h"
 #include "api/server/reconcile.h"
 #include "api/server/spine_metrics.h"
+#include "api/server/trace.h"
 #include "appliance/base/log.h"
 #include "appliance/base/tracing.h"
 
@@ -16,6 +17,7 @@ struct exchange {
     struct request_private inside;
     const char *allow; /* set when only other methods match */
     bool charged;      /* the request has cost its tenant a token */
+    bool ran;          /* the handler was entered */
     struct stay stay;
 };
 
@@ -61,6 +63,7 @@ static struct fault identify(struct exchange *x)
         return OK;
     }
     TRY(identity_authenticate(x->op, services->identity, services->store, message_header(x->message, "Authorization")));
+    trace_caller_known(x->op, x->message);
     if (permission != PERMISSION_NONE && !principal_may(&x->op->principal, permission)) {
         return op_fail(x->op, FAULT(FORBIDDEN), "the caller's roles do not have the permission %s",
                        permission_text(permission));
@@ -80,10 +83,10 @@ static struct fault charge(struct exchange *x)
     return OK;
 }
 
-/* A refusal that asks to come again, before anything was done, costs nothing. */
+/* A refusal that asks to come again, before anything was done, costs nothing. What timed out has cost us. */
 static void refund(const struct exchange *x, struct fault fault)
 {
-    if (x->charged && FAULTED(fault) && fault_row(fault.code)->http == 503 && x->op->recorded == OP_RECORDED_NOTHING) {
+    if (x->charged && FAULTED(fault) && fault_row(fault.code)->http == 503 && !x->ran) {
         rate_refund(x->op, x->core->services->rate);
     }
 }
@@ -139,7 +142,7 @@ static struct fault run(struct exchange *x, bool *ret_ran)
     if (x->request.route->body != NULL) {
         TRY(body_decode(x->op, x->request.route, x->request.raw_body, &x->request.body));
     }
-    *ret_ran = true;
+    *ret_ran = x->ran = true;
     TRY(x->request.route->handler(&x->request));
     if (x->response->status == 0) {
         op_note_log(x->op, "the handler of %s answered nothing", x->request.route->name);
@@ -193,6 +196,8 @@ static struct fault await_claim(struct exchange *x, struct idempotency_claim *cl
     response_clear(x->response);
     x->response->close = close;
     x->op->note = (struct fault_note){ .set = false };
+    x->op->recorded = OP_RECORDED_NOTHING;
+    x->op->recorded_seq = 0;
     *fault = run(x, ran);
     return OK;
 }

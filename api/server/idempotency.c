@@ -17,11 +17,8 @@
 #define NOW_US "(extract(epoch FROM clock_timestamp()) * 1000000)::int8"
 #define MINE   " WHERE tenant_id = current_setting('svc.tenant') AND key = $1 AND claim = $2"
 
-#define ENDED_LAST_US 10000000 /* a database that came up so lately may not know yet who is there */
-
 /* One statement: the row is ours now, or what the row says that is there. No row: it is being made or taken away at
- * this moment. A claim that is ours already (sent twice, because its connection broke) is ours. Whoever made a claim
- * holds a lock for as long as it lives (api/server/presence.h). */
+ * this moment. A claim that is ours already (sent twice, because its connection broke) is ours. */
 static const struct sql CLAIM = {
     "idempotency_claim",
     "WITH mine AS (INSERT INTO svc.idempotency_keys (tenant_id, key, route, fingerprint, state, claim, instance, "
@@ -29,17 +26,17 @@ static const struct sql CLAIM = {
     "ON CONFLICT (tenant_id, key) DO NOTHING RETURNING 1) "
     "SELECT true, NULL::bytea, '', NULL::int8, '', '', NULL::bytea, NULL::int8, false FROM mine UNION ALL "
     "SELECT claim = $4 AND state = 'in_progress', fingerprint, state, status, content_type, headers, body, " NOW_US
-    " - claimed_us, CASE WHEN state = 'in_progress' AND instance <> $5 THEN " NOW_US
-    " - (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::int8 > $6 AND " PRESENCE_GONE(
-        "instance") " ELSE false END FROM svc.idempotency_keys "
-                    "WHERE tenant_id = current_setting('svc.tenant') AND key = $1 AND NOT EXISTS (SELECT 1 FROM mine)",
-    6,
+    " - claimed_us, state = 'in_progress' AND instance <> $5 AND " PRESENCE_GONE(
+        "idempotency_keys.instance",
+        "$5") " FROM svc.idempotency_keys WHERE tenant_id = current_setting('svc.tenant') AND key = $1 "
+              "AND NOT EXISTS (SELECT 1 FROM mine)",
+    5,
 };
 static const struct sql TAKE_OVER = {
     "idempotency_take_over",
     "UPDATE svc.idempotency_keys SET claim = $2, instance = $3, claimed_us = " NOW_US
     " WHERE tenant_id = current_setting('svc.tenant') AND key = $1 AND state = 'in_progress' AND fingerprint = $5 "
-    "AND (claimed_us <= " NOW_US " - $4 OR (instance <> $3 AND " PRESENCE_GONE("instance") "))",
+    "AND (claimed_us <= " NOW_US " - $4 OR (instance <> $3 AND " PRESENCE_GONE("idempotency_keys.instance", "$3") "))",
     5,
 };
 /* 'done' too: a commit whose acknowledgement was lost is the same row again. Without a row the database has forgotten
@@ -126,7 +123,10 @@ static struct fault judge(void *arg, struct fault fault, const struct rows *rows
         claim->state = IDEMPOTENCY_OURS;
         return OK;
     } else if (!FAULTED(fault)) {
+        op->note = (struct fault_note){ 0 }; /* the handler's, if any: it is not this fault's */
         claim->fault = read_row(claim, rows);
+    } else if (op->note.code != fault.code) {
+        op->note = (struct fault_note){ 0 };
     }
     claim->note = op->note;
     return FAULTED(claim->fault) ? claim->fault : FAULT(IDEMPOTENCY_IN_PROGRESS);
@@ -149,10 +149,9 @@ struct fault idempotency_begin(struct op *op, struct store *store, const struct 
 
 struct fault idempotency_send(struct idempotency_claim *claim)
 {
-    const struct sql_arg args[] = {
-        SQL_TEXT(claim->key),        SQL_TEXT(claim->route),         SQL_BYTES(SPAN_ARRAY(claim->fingerprint.at)),
-        SQL_TEXT(claim->token.text), SQL_TEXT(claim->instance.text), SQL_INT(ENDED_LAST_US)
-    };
+    const struct sql_arg args[] = { SQL_TEXT(claim->key), SQL_TEXT(claim->route),
+                                    SQL_BYTES(SPAN_ARRAY(claim->fingerprint.at)), SQL_TEXT(claim->token.text),
+                                    SQL_TEXT(claim->instance.text) };
     static_assert(COUNT_OF(args) == COUNT_OF(claim->args));
     memcpy(claim->args, args, sizeof(args));
     claim->state = IDEMPOTENCY_SENT;

@@ -5,7 +5,7 @@
  *   begin    sends the claim; the handler's first question to the database travels behind it and takes the answer along
  *   await    another digest: IDEMPOTENCY_KEY_REUSED, whatever the state (a stranger learns nothing about progress);
  *            done: the kept answer; in progress: IDEMPOTENCY_IN_PROGRESS; walled: IDEMPOTENCY_INDETERMINATE;
- *            in progress for more than ten minutes, or its process is provably gone (presence.h): taken over by
+ *            in progress for more than ten minutes, or its process is gone (presence.h): taken over by
  *            compare-and-set. Should its process be alive all the same, nothing happens twice: both run the command
  *            under the same id, which the log stores once, and only the claim's owner can keep an answer.
  *   record   keeps status, headers and body, and what the log has of the command (op->recorded). When that fails
@@ -52,7 +52,7 @@ struct idempotency_claim {
     struct store *store;
     struct response *response, kept;
     struct store_ahead ahead;
-    struct sql_arg args[6];
+    struct sql_arg args[5];
     struct fault fault; /* when it is neither ours nor a replay, with its note */
     struct fault_note note;
 };

@@ -113,11 +113,6 @@ static struct fault sample_disks(struct op *op, struct services *services)
     return OK;
 }
 
-static struct fault keep_presence(struct op *op, struct services *services)
-{
-    return presence_keep(op, services->presence);
-}
-
 static struct fault start(struct op *op, struct services *services)
 {
     const struct config *config = services->config;
@@ -132,7 +127,6 @@ static void stop(struct services *services)
 }
 
 static const struct worker_row workers[] = {
-    { "presence", 1000, false, keep_presence },
     { "disk-space", 10000, false, sample_disks },
     { "signer-health", 5000, false, signer_metrics_sample },
     { "audit-reconciliation", 5000, true, reconcile_run },

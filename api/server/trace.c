@@ -198,27 +198,37 @@ static void keep_state(struct op *op, const struct message *message)
 
 /* ---- an operation ---- */
 
-static void continue_trace(struct op *op, const struct traceparent *parent, const struct message *message)
+/* False: the message names no parent, or several. */
+static bool parent_of(const struct message *message, struct traceparent *ret_parent)
 {
-    memcpy(op->trace_id, parent->trace_id, sizeof(op->trace_id));
-    op->parent_span = trace_number(parent->parent_id);
-    op->sampled = parent->sampled;
-    trace_remember(op->trace_id, parent->sampled);
-    keep_state(op, message);
+    return message != NULL && message_header_count(message, "traceparent") == 1 &&
+           traceparent_parse(message_header(message, "traceparent"), ret_parent);
 }
 
+/* The ratio is taken of an id of our own: the caller's is one that anybody can choose. Anybody may ask for nothing to
+ * be recorded. */
 struct fault trace_begin(struct op *op, const struct message *message)
 {
     uint8_t fresh[24];
     struct traceparent parent;
     TRY(random_bytes(fresh, sizeof(fresh)));
     hex_text(span_of(fresh, 8), op->span_id, sizeof(op->span_id));
-    bool once = message != NULL && message_header_count(message, "traceparent") == 1;
-    if (once && traceparent_parse(message_header(message, "traceparent"), &parent)) {
-        continue_trace(op, &parent, message);
-        return OK;
-    }
     hex_text(span_of(fresh + 8, 16), op->trace_id, sizeof(op->trace_id));
     op->sampled = trace_sampled(op->trace_id);
+    if (parent_of(message, &parent)) {
+        memcpy(op->trace_id, parent.trace_id, sizeof(op->trace_id));
+        op->parent_span = trace_number(parent.parent_id);
+        op->sampled = op->sampled && parent.sampled;
+        keep_state(op, message);
+    }
     return OK;
+}
+
+void trace_caller_known(struct op *op, const struct message *message)
+{
+    struct traceparent parent;
+    if (parent_of(message, &parent)) {
+        op->sampled = parent.sampled;
+        trace_remember(op->trace_id, parent.sampled);
+    }
 }

@@ -1,7 +1,8 @@
 /*
  * W3C Trace Context: the caller's trace is continued when its traceparent is well-formed, otherwise a new one begins;
- * neither is ever an error. The caller's word on whether the trace is sampled counts; where there is none, the
- * sampler's (appliance/base/tracing.h). Its tracestate is passed on, and returned, as far as it is one.
+ * neither is ever an error. Whether it is recorded is the sampler's word (appliance/base/tracing.h), and the caller's
+ * where there is one, from when on it is known who calls: recording costs. The caller's tracestate is passed on, and
+ * returned, as far as it is one.
  */
 #ifndef API_SERVER_TRACE_H
 #define API_SERVER_TRACE_H
@@ -27,8 +28,11 @@ bool tracestate_add(const char *text, struct buf *out, size_t *members);
 /* Cuts it to TRACESTATE_MAX: first members of more than 128 characters go, then the last ones. */
 void tracestate_cut(struct buf *state);
 
-/* Sets op's trace_id, a fresh span_id, and what the message says of the caller's. NULL: there is no message. CRYPTO. */
+/* Sets op's trace_id, a fresh span_id, and what the message says of the caller's. A sampled flag that is set asks for
+ * no more than the ratio gives, of an id that the caller has no hand in. NULL: there is no message. CRYPTO. */
 struct fault trace_begin(struct op *op, const struct message *message);
+/* The caller is authenticated: its sampled flag counts from here on, if it gave one. */
+void trace_caller_known(struct op *op, const struct message *message);
 /* "00-<trace>-<span>-01" of the operation, or -00 when it is not sampled. */
 void traceparent_print(const struct op *op, char out[TRACEPARENT_LEN + 1]);
 

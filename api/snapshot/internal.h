@@ -28,7 +28,7 @@ utc_us snapshot_time(int folder, uint64_t checkpoint);
 
 /* ---- worker.c ---- */
 
-extern const struct metric snapshot_metrics[3];
+extern const struct metric snapshot_metrics[4];
 struct fault snapshot_start(struct op *op, struct services *services);
 void snapshot_stop(struct services *services);
 struct fault snapshot_sweep(struct op *op, struct services *services);

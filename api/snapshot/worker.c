@@ -6,6 +6,7 @@
 #include "appliance/base/log.h"
 
 #include <errno.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/resource.h>
@@ -29,21 +30,26 @@ struct snapshots {
     _Atomic uint64_t swept;       /* the activation before which nothing is left */
 };
 
-const struct metric snapshot_metrics[3] = {
+const struct metric snapshot_metrics[4] = {
     { "svc_read_model_snapshots_written_total",
       METRIC_COUNTER,
       "Snapshots of the read model that were written.",
       { 0 } },
     { "svc_read_model_snapshot_last_success_timestamp_seconds",
       METRIC_GAUGE,
-      "When the newest snapshot of the read model was found whole and up to date.",
+      "When the newest snapshot of the read model was found whole and up to date; 0 = there is none. NaN in a process "
+      "that does not lead.",
       { 0 } },
     { "svc_read_model_snapshot_failures_total",
       METRIC_COUNTER,
       "Snapshots of the read model that could not be written.",
       { 0 } },
+    { "svc_read_model_snapshot_interval_seconds",
+      METRIC_GAUGE,
+      "Time between two snapshots of the read model, as configured; 0 = none are made.",
+      { 0 } },
 };
-enum { WRITTEN, LAST_SUCCESS, FAILURES };
+enum { WRITTEN, LAST_SUCCESS, FAILURES, INTERVAL };
 
 static void enter(struct snapshots *snapshots)
 {
@@ -150,6 +156,7 @@ static void plan(struct snapshots *snapshots)
     snapshots->next = clock_mono();
     if (FAULTED(op_new("system:snapshot", (struct tenant_id){ 0 }, LIMIT_MS, &op)) ||
         FAULTED(newest_time(op, config, &newest)) || newest == 0) {
+        tell_time(snapshots, 0);
         return; /* what is wrong with the folder is told by writing */
     }
     tell_time(snapshots, newest);
@@ -167,6 +174,7 @@ static void *work(void *arg)
     while (pause_until(snapshots, clock_mono() + TICK_NS)) {
         if (!leads(snapshots->services)) {
             snapshots->next = 0;
+            metrics_set(snapshots->services->metrics, &snapshot_metrics[LAST_SUCCESS], NAN, NULL);
         } else if (snapshots->next == 0) {
             plan(snapshots);
         } else if (clock_mono() >= snapshots->next) {
@@ -191,6 +199,8 @@ struct fault snapshot_start(struct op *op, struct services *services)
         return FAULT(NO_MEMORY);
     }
     services->snapshots = made;
+    metrics_set(services->metrics, &snapshot_metrics[INTERVAL],
+                (double)services->config->snapshots_interval / (double)NS_PER_S, NULL);
     return OK;
 }
 

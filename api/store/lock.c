@@ -30,6 +30,7 @@ struct fault store_lock_try(struct op *op, struct store *store, int64_t key, str
 {
     struct store_lock *made = NULL;
     bool held = false;
+    TRY(op_settle(op)); /* a lock is an effect */
     TRY(mem_new(1, sizeof(*made), &made));
     struct fault fault = pool_take(op, store->pools[STORE_LOCK], &made->slot);
     if (!FAULTED(fault)) {

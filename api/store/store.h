@@ -90,7 +90,8 @@ struct fault store_once(struct op *op, struct store *store, enum store_pool pool
                         int64_t *ret_affected);
 
 /* One statement that is sent ahead, in a transaction of its own (STORE_SOON) on the REQUEST pool, and not awaited: its
- * answer comes with that of the first statement of the operation's next transaction, or when op_settle() asks for it.
+ * answer comes with that of the first statement of the operation's next transaction, or when op_settle() asks for it
+ * (so do store_once, store_lock_try and transactions on other pools, before they do anything).
  * `judge` gets the answer then, once: rows, or NULL and what failed. When judge says a fault, the transaction that was
  * begun meanwhile fails with it and has done nothing. So a question that nearly always has the same answer costs no
  * round trip, and where it has the other one nothing has happened.

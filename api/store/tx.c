@@ -37,10 +37,20 @@ struct tx {
     struct fault failed;       /* sticky: the server has already rolled back */
 };
 
+/* What works on another connection does not travel behind what was sent ahead: so it asks first. */
+static struct fault settle_elsewhere(struct op *op)
+{
+    const struct store_ahead *ahead = (struct store_ahead *)op->ahead;
+    return ahead != NULL && !ahead->carried ? op_settle(op) : OK;
+}
+
 static struct fault begin_by(struct op *op, struct store *store, enum store_pool pool, const struct sql *begin,
                              struct tx **ret_tx)
 {
     struct tx *made = NULL;
+    if (pool != STORE_REQUEST) {
+        TRY(settle_elsewhere(op));
+    }
     TRY(mem_new(1, sizeof(*made), &made));
     *made = (struct tx){ .op = op,
                          .begin = begin,
@@ -241,6 +251,7 @@ struct fault store_once(struct op *op, struct store *store, enum store_pool pool
     if (op_expired(op)) {
         return op_fail(op, FAULT(STORE_BUSY), "the deadline passed: repeat the request as it is");
     }
+    TRY(settle_elsewhere(op));
     TRY(pool_take(op, store->pools[pool], &slot));
     struct fault fault = once_in(op, store, slot, durability, sql, args, count);
     if (!FAULTED(fault)) {

@@ -94,7 +94,8 @@ static struct series *series_add_locked(struct family *family, size_t bucket,
     return series;
 }
 
-static struct series *series_get(struct metrics *metrics, struct family *family, const char *const *labels)
+/* `spill`: beyond the cap it is the series of all others; otherwise NULL. */
+static struct series *series_get(struct metrics *metrics, struct family *family, const char *const *labels, bool spill)
 {
     char values[METRIC_LABELS_MAX][METRICS_LABEL_SIZE];
     label_values(family, labels, values);
@@ -105,14 +106,15 @@ static struct series *series_get(struct metrics *metrics, struct family *family,
     }
     BUG_IF(pthread_mutex_lock(&metrics->lock) != 0);
     series = series_find(family, bucket, values);
-    if (series == NULL && family->series_count >= METRICS_SERIES_MAX) {
+    bool full = family->series_count >= METRICS_SERIES_MAX;
+    if (series == NULL && full && spill) {
         for (size_t i = 0; i < family->label_count; i++) {
             (void)snprintf(values[i], METRICS_LABEL_SIZE, "other");
         }
         bucket = series_bucket(family, values);
         series = series_find(family, bucket, values);
     }
-    if (series == NULL) {
+    if (series == NULL && (!full || spill)) {
         series = series_add_locked(family, bucket, values);
     }
     BUG_IF(pthread_mutex_unlock(&metrics->lock) != 0);
@@ -255,20 +257,21 @@ struct fault metrics_register(struct metrics *metrics, const struct metric *rows
         struct family *family = NULL;
         TRY(family_enter(metrics, &rows[i], &family));
         if (family->label_count == 0) {
-            REQUIRE(series_get(metrics, family, NULL) != NULL, NO_MEMORY);
+            REQUIRE(series_get(metrics, family, NULL, true) != NULL, NO_MEMORY);
         }
     }
     return OK;
 }
 
 /* The series of a sample; NULL (no memory, or a row that contradicts another) loses the sample. */
-static struct series *sample(struct metrics *metrics, const struct metric *metric, const char *const *labels)
+static struct series *sample(struct metrics *metrics, const struct metric *metric, const char *const *labels,
+                             bool spill)
 {
     struct family *family = family_find(metrics, metric);
     if (family == NULL && FAULTED(family_enter(metrics, metric, &family))) {
         return NULL;
     }
-    return series_get(metrics, family, labels);
+    return series_get(metrics, family, labels, spill);
 }
 
 static void cell_add(_Atomic(double) *cell, double by)
@@ -280,7 +283,7 @@ static void cell_add(_Atomic(double) *cell, double by)
 
 void metrics_add(struct metrics *metrics, const struct metric *metric, double by, const char *const *labels)
 {
-    struct series *series = sample(metrics, metric, labels);
+    struct series *series = sample(metrics, metric, labels, true);
     if (series != NULL) {
         cell_add(&series->value, by);
     }
@@ -288,16 +291,26 @@ void metrics_add(struct metrics *metrics, const struct metric *metric, double by
 
 void metrics_set(struct metrics *metrics, const struct metric *metric, double value, const char *const *labels)
 {
-    struct series *series = sample(metrics, metric, labels);
+    struct series *series = sample(metrics, metric, labels, false);
     if (series != NULL) {
         atomic_store_explicit(&series->value, value, memory_order_relaxed);
     }
 }
 
+void metrics_set_all(struct metrics *metrics, const struct metric *metric, double value)
+{
+    const struct family *family = family_find(metrics, metric);
+    BUG_IF(pthread_mutex_lock(&metrics->lock) != 0);
+    for (struct series *series = family != NULL ? family->first : NULL; series != NULL; series = series->later) {
+        atomic_store_explicit(&series->value, value, memory_order_relaxed);
+    }
+    BUG_IF(pthread_mutex_unlock(&metrics->lock) != 0);
+}
+
 void metrics_observe(struct metrics *metrics, const struct metric *metric, double seconds, const char *const *labels)
 {
     BUG_IF(metric->kind != METRIC_HISTOGRAM);
-    struct series *series = sample(metrics, metric, labels);
+    struct series *series = sample(metrics, metric, labels, true);
     if (series == NULL) {
         return;
     }

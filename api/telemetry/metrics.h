@@ -1,7 +1,8 @@
 /* The metrics registry: Prometheus text exposition. A metric is a constant row; label values are bounded by the caller
  * (routes normalised, closed codes) and by a cap of 1024 series a metric: what comes after is counted together in one
- * series whose labels are all "other". Thread-safe, no allocation and no lock on the hot path after a series was first
- * seen. A row is known by its name: two rows of one name and kind are one metric. Label values are cut at 127 bytes. */
+ * series whose labels are all "other", and a value that is set is left out: of others' it would say nothing.
+ * Thread-safe, no allocation and no lock on the hot path after a series was first seen. A row is known by its name: two
+ * rows of one name and kind are one metric. Label values are cut at 127 bytes. */
 #ifndef API_TELEMETRY_METRICS_H
 #define API_TELEMETRY_METRICS_H
 
@@ -26,6 +27,8 @@ struct fault metrics_register(struct metrics *metrics, const struct metric *rows
 /* Values of labels in order of the row; missing trailing ones are NULL. */
 void metrics_add(struct metrics *metrics, const struct metric *metric, double by, const char *const *labels);
 void metrics_set(struct metrics *metrics, const struct metric *metric, double value, const char *const *labels);
+/* Every series that the metric has by now. */
+void metrics_set_all(struct metrics *metrics, const struct metric *metric, double value);
 /* One sample of a histogram; the buckets are those of request latencies, 1 ms to 30 s, and hold every latency that is
  * promised. */
 void metrics_observe(struct metrics *metrics, const struct metric *metric, double seconds, const char *const *labels);

@@ -4,13 +4,24 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <time.h>
+
+#define SPARE_PART 16u /* one place in so many is not for a tenant that is alone */
+
+struct neighbours {
+    int64_t memory_ns; /* never changes */
+    pthread_mutex_t lock;
+    struct tenant_id latest; /* under lock: who came last */
+    mono_ns latest_at;
+    _Atomic mono_ns crowded_until; /* when the one before who came last is forgotten */
+};
 
 /* A tenant with places; its slot is another's once it has none. */
 struct holder {
     struct tenant_id tenant;
     unsigned places, in_use;
-    unsigned most; /* in use at once; as its latest charge said */
+    unsigned most; /* in use at once while shares hold; as its latest charge said */
 };
 
 /* On the stack of the thread that waits. A permit that comes back is handed to the first waiter itself, so that nobody
@@ -23,7 +34,8 @@ struct waiter {
 };
 
 struct bulkhead {
-    unsigned limit, queue; /* never change */
+    unsigned limit, queue;         /* never change */
+    struct neighbours *neighbours; /* NULL: shares always hold */
     pthread_mutex_t lock;
     unsigned joined, in_use, waiting; /* from here on: under lock */
     struct waiter *first;
@@ -42,6 +54,54 @@ static void lock(const struct bulkhead *bulkhead)
 static void unlock(const struct bulkhead *bulkhead)
 {
     BUG_IF(pthread_mutex_unlock((pthread_mutex_t *)&bulkhead->lock) != 0);
+}
+
+struct fault neighbours_new(int64_t memory_ns, struct neighbours **ret_neighbours)
+{
+    struct neighbours *made = NULL;
+    REQUIRE(memory_ns >= 0, BAD_ARGUMENT);
+    TRY(mem_new(1, sizeof(*made), &made));
+    made->memory_ns = memory_ns;
+    atomic_init(&made->crowded_until, 0);
+    BUG_IF(pthread_mutex_init(&made->lock, NULL) != 0);
+    *ret_neighbours = made;
+    return OK;
+}
+
+void neighbours_free(struct neighbours *neighbours)
+{
+    if (neighbours != NULL) {
+        (void)pthread_mutex_destroy(&neighbours->lock);
+        mem_free(neighbours);
+    }
+}
+
+/* Whoever came before the latest one did so no later than anybody else did but the latest: one name is enough. */
+static void neighbours_see(struct neighbours *neighbours, struct tenant_id tenant)
+{
+    if (neighbours == NULL) {
+        return;
+    }
+    mono_ns now = clock_mono();
+    BUG_IF(pthread_mutex_lock(&neighbours->lock) != 0);
+    if (!tenant_id_equal(neighbours->latest, tenant)) {
+        if (neighbours->latest.text[0] != 0) {
+            atomic_store(&neighbours->crowded_until, neighbours->latest_at + neighbours->memory_ns);
+        }
+        neighbours->latest = tenant;
+    }
+    neighbours->latest_at = now;
+    BUG_IF(pthread_mutex_unlock(&neighbours->lock) != 0);
+}
+
+static bool shares_hold(const struct bulkhead *bulkhead)
+{
+    return bulkhead->neighbours == NULL || clock_mono() < atomic_load(&bulkhead->neighbours->crowded_until);
+}
+
+void bulkhead_among(struct bulkhead *bulkhead, struct neighbours *neighbours)
+{
+    bulkhead->neighbours = neighbours;
 }
 
 static struct fault make(unsigned limit, unsigned queue, size_t holders, struct bulkhead **ret_bulkhead)
@@ -112,9 +172,9 @@ static bool wait_locked(struct bulkhead *bulkhead, struct holder *holder, mono_n
     return self.granted;
 }
 
-static bool may_have_turn(const struct holder *holder)
+static bool may_have_turn(const struct holder *holder, bool shares)
 {
-    return holder == NULL || holder->in_use < holder->most;
+    return holder == NULL || !shares || holder->in_use < holder->most;
 }
 
 static void take_turn_locked(struct bulkhead *bulkhead, struct holder *holder)
@@ -125,10 +185,27 @@ static void take_turn_locked(struct bulkhead *bulkhead, struct holder *holder)
     }
 }
 
-/* True with a permit. While a turn is free, all who wait are of tenants that have theirs: nobody is overtaken. */
+/* Turns that are free go to the first who may have one. */
+static void grant_locked(struct bulkhead *bulkhead)
+{
+    bool shares = bulkhead->waiting > 0 && shares_hold(bulkhead);
+    struct waiter *next = NULL;
+    for (struct waiter *heir = bulkhead->first; heir != NULL && bulkhead->in_use < bulkhead->limit; heir = next) {
+        next = heir->behind;
+        if (may_have_turn(heir->holder, shares)) {
+            unlink_locked(bulkhead, heir);
+            take_turn_locked(bulkhead, heir->holder);
+            heir->granted = true;
+            BUG_IF(pthread_cond_signal(&heir->granted_now) != 0);
+        }
+    }
+}
+
+/* True with a permit. Then all who wait are of tenants that have their share of turns: nobody is overtaken. */
 static bool turn_locked(struct bulkhead *bulkhead, struct holder *holder, mono_ns deadline)
 {
-    if (bulkhead->in_use < bulkhead->limit && may_have_turn(holder)) {
+    grant_locked(bulkhead); /* their shares may have ceased to hold */
+    if (bulkhead->in_use < bulkhead->limit && may_have_turn(holder, shares_hold(bulkhead))) {
         take_turn_locked(bulkhead, holder);
         return true;
     }
@@ -197,15 +274,24 @@ static void discharge_locked(struct bulkhead *bulkhead, struct permit *permit)
     }
 }
 
+/* How many of the places one tenant may have now. */
+static unsigned places_of_one(const struct bulkhead *bulkhead, unsigned percent)
+{
+    unsigned places = bulkhead->limit + bulkhead->queue;
+    unsigned share = places * percent / 100;
+    unsigned spare = places >= 2 * SPARE_PART ? places / SPARE_PART : 1;
+    return shares_hold(bulkhead) || share > places - spare ? share : places - spare;
+}
+
 struct fault permit_charge(struct permit *permit, struct tenant_id tenant, unsigned percent)
 {
     struct bulkhead *bulkhead = permit->lender;
     BUG_IF(permit->stage != PERMIT_JOINED || permit->tenant.text[0] != 0 || tenant.text[0] == 0);
-    unsigned share = (bulkhead->limit + bulkhead->queue) * percent / 100;
     unsigned turns = (bulkhead->limit * percent + 99) / 100;
+    neighbours_see(bulkhead->neighbours, tenant);
     lock(bulkhead);
     struct holder *holder = holder_locked(bulkhead, &tenant);
-    bool fits = holder == NULL || holder->places < share;
+    bool fits = holder == NULL || holder->places < places_of_one(bulkhead, percent);
     if (fits) {
         holder = holder != NULL ? holder : new_holder_locked(bulkhead, tenant);
         holder->most = turns;
@@ -235,21 +321,6 @@ struct fault permit_turn(struct permit *permit, mono_ns deadline)
     permit->lender = entered ? bulkhead : NULL;
     REQUIRE(entered, SATURATED);
     return OK;
-}
-
-/* A turn is free, or a tenant has one less: the first who may have one gets it. */
-static void grant_locked(struct bulkhead *bulkhead)
-{
-    struct waiter *heir = bulkhead->first;
-    while (heir != NULL && !may_have_turn(heir->holder)) {
-        heir = heir->behind;
-    }
-    if (heir != NULL && bulkhead->in_use < bulkhead->limit) {
-        unlink_locked(bulkhead, heir);
-        take_turn_locked(bulkhead, heir->holder);
-        heir->granted = true;
-        BUG_IF(pthread_cond_signal(&heir->granted_now) != 0);
-    }
 }
 
 static void end_turn_locked(struct bulkhead *bulkhead, const struct permit *permit)

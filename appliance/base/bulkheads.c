@@ -2,8 +2,11 @@
 
 #include "appliance/base/alloc.h"
 
+#define NEIGHBOUR_NS (3600 * NS_PER_S)
+
 struct bulkheads {
     const struct config *config;
+    struct neighbours *neighbours;
     struct bulkhead *at[BULKHEAD_COUNT]; /* NONE is NULL */
 };
 
@@ -28,10 +31,30 @@ static int64_t least(int64_t wanted, int64_t bound)
     return wanted == 0 || wanted > bound ? bound : wanted;
 }
 
+static int64_t longer(int64_t one, int64_t other)
+{
+    return one > other ? one : other;
+}
+
+static int64_t wait_of(const struct config *config, enum bulkhead_name name)
+{
+    const int64_t waits[] = {
+        0,
+#define BULKHEAD_ROW(symbol, text, limit, queue, wait) wait,
+#define BULKHEAD_BACKLOG_ROW(...)                      0,
+#include "appliance/base/bulkheads.def"
+#undef BULKHEAD_ROW
+#undef BULKHEAD_BACKLOG_ROW
+    };
+    static_assert(COUNT_OF(waits) == BULKHEAD_COUNT);
+    return waits[name];
+}
+
 static struct fault make_all(const struct config *config, struct bulkheads *made)
 {
-#define BULKHEAD_ROW(symbol, text, limit, queue) \
-    TRY(bulkhead_new((unsigned)(limit), (unsigned)(queue), &made->at[BULKHEAD_##symbol]));
+#define BULKHEAD_ROW(symbol, text, limit, queue, ...)                                      \
+    TRY(bulkhead_new((unsigned)(limit), (unsigned)(queue), &made->at[BULKHEAD_##symbol])); \
+    bulkhead_among(made->at[BULKHEAD_##symbol], made->neighbours);
 #define BULKHEAD_BACKLOG_ROW(symbol, text, queue) \
     TRY(bulkhead_new_of_backlog((unsigned)(queue), &made->at[BULKHEAD_##symbol]));
 #include "appliance/base/bulkheads.def"
@@ -45,6 +68,7 @@ struct fault bulkheads_new(const struct config *config, struct bulkheads **ret_b
     CLEANUP(bulkheads_freep) struct bulkheads *made = NULL;
     TRY(mem_new(1, sizeof(*made), &made));
     made->config = config;
+    TRY(neighbours_new(NEIGHBOUR_NS, &made->neighbours));
     TRY(make_all(config, made));
     *ret_bulkheads = TAKE(made);
     return OK;
@@ -58,6 +82,7 @@ void bulkheads_free(struct bulkheads *bulkheads)
     for (size_t i = 0; i < COUNT_OF(bulkheads->at); i++) {
         bulkhead_free(bulkheads->at[i]);
     }
+    neighbours_free(bulkheads->neighbours);
     mem_free(bulkheads);
 }
 
@@ -75,17 +100,10 @@ static struct fault told(struct op *op, enum bulkhead_name name, struct fault fa
                : OK;
 }
 
-static mono_ns until(const struct op *op, const struct bulkheads *bulkheads)
+static mono_ns until(const struct op *op, const struct bulkheads *bulkheads, enum bulkhead_name name)
 {
-    mono_ns patience = clock_mono() + bulkheads->config->bulkhead_wait;
+    mono_ns patience = clock_mono() + wait_of(bulkheads->config, name);
     return patience < op->deadline ? patience : op->deadline;
-}
-
-struct fault bulkheads_enter(struct op *op, const struct bulkheads *bulkheads, enum bulkhead_name name,
-                             struct permit *ret_permit)
-{
-    struct bulkhead *bulkhead = bulkheads_get(bulkheads, name);
-    return bulkhead != NULL ? told(op, name, bulkhead_enter(bulkhead, until(op, bulkheads), ret_permit)) : OK;
 }
 
 struct fault bulkheads_join(struct op *op, const struct bulkheads *bulkheads, enum bulkhead_name name,
@@ -107,7 +125,18 @@ struct fault bulkheads_turn(struct op *op, const struct bulkheads *bulkheads, en
                        "this tenant has its share of what is handled at once (%s): repeat the request as it is",
                        bulkhead_name_text(name));
     }
-    return told(op, name, permit_turn(permit, until(op, bulkheads)));
+    return told(op, name, permit_turn(permit, until(op, bulkheads, name)));
+}
+
+struct fault bulkheads_enter(struct op *op, const struct bulkheads *bulkheads, enum bulkhead_name name,
+                             struct permit *ret_permit)
+{
+    CLEANUP(permit_release) struct permit permit = { 0 };
+    TRY(bulkheads_join(op, bulkheads, name, &permit));
+    TRY(bulkheads_turn(op, bulkheads, name, &permit));
+    *ret_permit = permit;
+    permit = (struct permit){ 0 };
+    return OK;
 }
 
 void bulkheads_load(const struct bulkheads *bulkheads, enum bulkhead_name name, struct bulkhead_load *ret_load)

@@ -32,10 +32,13 @@ DEFINE_FREEP(struct bulkheads, bulkheads_free)
 /* NULL for NONE, and of a NULL set. */
 struct bulkhead *bulkheads_get(const struct bulkheads *bulkheads, enum bulkhead_name name);
 
-/* Waits at most bulkheads.wait, and never past op's deadline. SATURATED, with op's note. */
+/* Waits at most as long as its row says, and never past op's deadline. SATURATED, with op's note. Of op's tenant only
+ * its share may be there. */
 struct fault bulkheads_enter(struct op *op, const struct bulkheads *bulkheads, enum bulkhead_name name,
                              struct permit *ret_permit);
-/* The steps of bulkhead.h for one who has to be identified first; the tenant is op's. */
+/* The steps of bulkhead.h for one who has to be identified first; the tenant is op's. All are among the same
+ * neighbours: a tenant's share holds while another one came to any of them within the last hour, which is how long a
+ * request may hold a turn (an export). */
 struct fault bulkheads_join(struct op *op, const struct bulkheads *bulkheads, enum bulkhead_name name,
                             struct permit *ret_permit);
 struct fault bulkheads_turn(struct op *op, const struct bulkheads *bulkheads, enum bulkhead_name name,

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,6 +18,7 @@
 #include <unistd.h>
 
 #define PIPE_CHUNK 4096
+#define GROUPS_MAX 256
 
 static int interrupt_fd = -1; /* set once, before anything is started */
 
@@ -306,21 +308,47 @@ struct fault process_as(struct op *op, const char *user, process_work_fn work, v
 
 /* ---- one file with another user's rights ---- */
 
+struct rights {
+    gid_t gid;
+    gid_t groups[GROUPS_MAX];
+    int count;
+};
+
+/* The groups first: with ours the file would be opened with more than the user's rights. */
+static bool take_rights(uid_t uid, gid_t gid)
+{
+    return setgroups(0, NULL) == 0 && setegid(gid) == 0 && seteuid(uid) == 0;
+}
+
+/* Going on with others' rights than our own would fail in odd places, or succeed in some. */
+static void give_back(const struct rights *own)
+{
+    BUG_IF(seteuid(0) != 0 || setegid(own->gid) != 0 || setgroups((size_t)own->count, own->groups) != 0);
+}
+
 struct fault process_open_as(struct op *op, const char *user, const char *path, int *ret_fd)
 {
     uid_t uid = geteuid();
     gid_t gid = getegid();
     struct stat status;
     bool root = uid == 0;
+    struct rights own = { .gid = gid };
     if (root) {
         TRY(process_user(op, user, &uid, &gid));
-        if (setegid(gid) != 0 || seteuid(uid) != 0) {
+        own.count = getgroups(GROUPS_MAX, own.groups);
+        if (own.count < 0) {
+            return op_fail(op, FAULT(IO), "this process has more than %d groups", GROUPS_MAX);
+        }
+        if (!take_rights(uid, gid)) {
+            give_back(&own);
             return op_fail(op, FAULT(IO), "cannot take the rights of user %s", user);
         }
     }
     CLEANUP(fd_closep) int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     int error = errno;
-    BUG_IF(root && (seteuid(0) != 0 || setegid(0) != 0)); /* going on with less would fail in odd places */
+    if (root) {
+        give_back(&own);
+    }
     if (fd < 0 || fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
         return op_fail(op, FAULT(IO), "%s: cannot be read: %s", path, fd < 0 ? strerrordesc_np(error) : "is no file");
     }

@@ -71,6 +71,7 @@ class Watch:
 
     def __init__(self, a, period=0.5):
         self.a, self.period, self.samples, self.phase = a, period, [], ""
+        self.signer_queue = int(a.settings.get("signer.queue", 256))
         self.ended, self.thread = threading.Event(), threading.Thread(target=self.run, daemon=True)
 
     def __enter__(self):
@@ -103,6 +104,7 @@ class Watch:
         self.samples.append({
             "phase": self.phase, "lag": value(metrics, "svc_projection_lag_events"), "queue": max(queues, default=0),
             "pool": max(pools, default=0), "rejected": value(metrics, "svc_bulkhead_rejections_total"),
+            "signer": 100 * value(metrics, "svc_signer_queue_requests") / max(1, self.signer_queue),
             "limited": value(metrics, "svc_rate_limit_rejections_total"),
             "restarts": value(metrics, "svc_signer_restarts_total"), "resources": resources(self.a)})
 
@@ -114,6 +116,7 @@ class Watch:
         seconds = max(self.period, (len(mine) - 1) * self.period)
         out = {"samples": len(mine), "queue_percent": max(s["queue"] for s in mine), "lag_events": max(s["lag"] for s in mine),
                "lag_median": statistics.median(s["lag"] for s in mine), "pool_percent": max(s["pool"] for s in mine),
+               "signer_percent": max(s["signer"] for s in mine),
                "rejected": mine[-1]["rejected"] - mine[0]["rejected"], "restarts": mine[-1]["restarts"] - mine[0]["restarts"]}
         for program in PROCESSES:
             first, last = mine[0]["resources"][program], mine[-1]["resources"][program]

@@ -165,8 +165,20 @@ static struct fault pass_bulkhead(struct call *call, struct permit *ret_permit)
     if (bulkhead == NULL || call->request->op == WIRE_HEALTH) {
         return OK;
     }
-    struct fault fault = bulkhead_enter(bulkhead, call->deadline, ret_permit);
-    return FAULTED(fault) ? op_fail(call->op, fault, "the signer has too much to do: repeat the request") : OK;
+    CLEANUP(permit_release) struct permit permit = { 0 };
+    struct fault fault = bulkhead_join(bulkhead, &permit);
+    if (!FAULTED(fault) && call->op->tenant.text[0] != '\0') { /* one tenant's slow keys leave the others some */
+        fault = permit_charge(&permit, call->op->tenant, (unsigned)call->client->config->bulkhead_tenant_share);
+    }
+    if (!FAULTED(fault)) {
+        fault = permit_turn(&permit, call->deadline);
+    }
+    if (FAULTED(fault)) {
+        return op_fail(call->op, fault, "the signer has too much to do: repeat the request");
+    }
+    *ret_permit = permit;
+    permit = (struct permit){ 0 };
+    return OK;
 }
 
 /* Calls are bounded by the operation's deadline and by signer.operation_timeout, whichever is earlier. */

@@ -133,15 +133,28 @@ for name in ("nats", "data"):
 @fault("embedded", long=True)
 def full_journal(w):
     """The signer takes room for its journal ahead: thousands of signatures use it up before anything is refused."""
-    session, key = w.session("default", "operator"), w.keys["default"][0]
+    session, key, batches = w.session("default", "operator"), w.keys["default"][0], []
 
     def refused():
         digests = [w.chance.randbytes(32) for _ in range(64)]
-        return signing.sign(session, "batch", signing.batch_body(key, digests)).status != 200
+        body = signing.previewed(session, "batch", signing.batch_body(key, digests))
+        batches.append((body, secrets.token_hex(16), secrets.token_hex(16)))
+        return ask(*batches[-1]).status != 200
+
+    def ask(body, key, trace):
+        return session.api("POST", signing.BASE + signing.PATHS["batch"][1], body, key,
+                           {"traceparent": f"00-{trace}-{secrets.token_hex(8)}-01"})
+
+    def answered():
+        answer = ask(*batches[-1])
+        waits = answer.status in (429, 503) or answer.status == 409 and answer.json["code"] == "idempotency_in_progress"
+        return None if waits else answer
 
     with faults.full(w.mounted["journal"], ROOM):
         until("a batch is refused", refused, w.patience)
     w.recovers()
+    if until("it is answered for good", answered, w.patience).status != 200:
+        w.told.add(("default", batches[-1][2]))
 
 
 @fault("embedded")

@@ -8,6 +8,7 @@ offline, the signer's journal, public keys, and the read model made anew from th
     chain, tree, anchor and signature of every tenant's export verify without the service
     every signature verifies under its public key, and the signer's journal has its operation exactly once
     no two time stamps have one serial; every one that was given is recorded
+    every effect that was queued has ended, and none was given up but the signings whose failure is recorded and told
     the read model that a rebuild makes is the one that was there, byte for byte
 """
 import base64
@@ -85,6 +86,26 @@ def journal_counts(folder):
     return counts
 
 
+# ---- metrics ----
+
+class Scrape:
+    """A page of metrics. One that is not on it is no zero: whoever reads a name that is gone judges nothing."""
+
+    def __init__(self, page):
+        self.sums, self.families = collections.defaultdict(float), set()
+        for line in page.splitlines():
+            if line.startswith("# TYPE "):
+                self.families.add(line.split()[2])
+            elif line and line[0] != "#":
+                name, value = line.rsplit(" ", 1)
+                self.sums[name.split("{")[0]] += float(value)
+
+    def sum(self, name, part=""):
+        """Over all its labels. part: of a histogram, _sum or _count."""
+        hold(name in self.families, "there is no metric", name)
+        return self.sums[name + part]
+
+
 # ---- the checks ----
 
 class Invariants:
@@ -109,6 +130,7 @@ class Invariants:
         self.signatures([o for o in ledger.operations if o.row == "sign" and o.outcome == "done"])
         self.replay([o for o in ledger.operations if o.row != "stamp" and o.settled and o.code != WALLED], replays)
         self.walled = sum(o.code == WALLED for o in ledger.operations)
+        self.given_up(ledger.operations)
         self.metrics()
         self.judged = len(ledger.operations)
 
@@ -165,13 +187,21 @@ class Invariants:
                 return False
             return page.status == 200 and trace in [row["record"]["trace_id"] for row in page.json["records"]]
 
-        def idle():
-            page = world.a.probe_get("/metrics").body.decode()
-            values = dict(line.rsplit(" ", 1) for line in page.splitlines() if line and line[0] != "#")
-            return not [k for k, v in values.items() if k.startswith("svc_outbox_pending") and float(v) > 0]
-
         until("what was answered is in the read model", recorded, world.patience)
-        until("the outbox is empty", idle, world.patience)
+        until("every effect of the outbox has ended", lambda: not self.effects("pending", "processing"), world.patience)
+
+    def effects(self, *states):
+        """Rows of the outbox, of all tenants: the table itself and not its gauge, which is counted now and then. Nothing
+        of the load is queued for later, so nothing may wait when it is over."""
+        rows = json.loads(self.world.sql(
+            "SELECT coalesce(json_agg(json_build_object('tenant', o.tenant_id, 'destination', o.destination, 'key', o.key,"
+            " 'trace', o.trace_id, 'state', o.state, 'attempts', o.attempts, 'code', f.code, 'owed', EXISTS (SELECT FROM"
+            " svc.codesign_operations c WHERE c.tenant_id = o.tenant_id AND c.command_id = o.key AND c.state = 'commanded')"
+            ")), '[]') FROM svc.outbox o LEFT JOIN svc.outbox_failures f ON f.tenant_id = o.tenant_id AND f.outbox_id = o.id"
+            " WHERE o.state <> 'delivered'"))
+        known = ("pending", "processing", "dead-lettered")
+        hold(all(r["state"] in known for r in rows), "an effect of no known state:", rows)
+        return [r for r in rows if r["state"] in states]
 
     def read_trail(self, tenant):
         """The rest of the tenant's trail, as an export that was verified offline; all of it each time, as the chain is."""
@@ -263,18 +293,29 @@ class Invariants:
             hold(answer.headers.get("Idempotent-Replayed") == "true", operation, "ran again")
             self.replayed += 1
 
+    def given_up(self, operations):
+        """A dead letter is a signing that failed for good: its end is in the trail, whoever asked was told so (what the
+        load asked for, `recorded` has judged by its answer), and it is not owed any more, so no operator can let it go
+        again. No other effect may be given up, whatever was broken: somebody would have to let it go again."""
+        told = {(o.tenant, o.trace) for o in operations if o.row == "sign" and o.outcome == "refused"} | self.world.told
+        failed = {(tenant, record["trace_id"]) for tenant, records in self.trail.items() for record in records
+                  if record["type"] == "codesign.failed"}
+        dead = self.effects("dead-lettered")
+        for row in dead:
+            hold(row["destination"] == "codesign.command", "an effect was given up that has to be let go again:", row)
+            hold(not row["owed"], "a signing was given up and has not ended:", row)
+            hold((row["tenant"], row["trace"]) in failed, "a signing was given up, and its failure is not recorded:", row)
+            hold((row["tenant"], row["trace"]) in told, "a signing was given up, and nobody was told:", row)
+        forgotten = failed - {(row["tenant"], row["trace"]) for row in dead}
+        hold(not forgotten, "a signing failed, and its effect is no dead letter:", sorted(forgotten))
+
     def metrics(self):
         """Sums that have to fit each other."""
-        page = self.world.a.probe_get("/metrics").body.decode()
-        values = collections.defaultdict(float)
-        for line in page.splitlines():
-            if line and line[0] != "#":
-                name, value = line.rsplit(" ", 1)
-                values[name.split("{")[0]] += float(value)
-        for name in ("svc_audit_reconciliation_missing_total", "svc_outbox_dead_lettered", "svc_projection_lag_events"):
-            hold(values[name] == 0, name, "is", values[name])
+        scrape = Scrape(self.world.a.probe_get("/metrics").body.decode())
+        for name in ("svc_audit_reconciliation_missing_total", "svc_projection_lag_events"):
+            hold(scrape.sum(name) == 0, name, "is", scrape.sum(name))
         for name in ("svc_tsa_duration_seconds", "svc_codesign_sign_seconds"):
-            hold(f"{name}_count" not in values or values[f"{name}_sum"] >= 0, name, "sums up to less than nothing")
+            hold(scrape.sum(name, "_sum") >= 0, name, "sums up to less than nothing")
 
     def rebuilt(self):
         """With the appliance stopped: dump, rebuild, dump."""

@@ -30,6 +30,7 @@ class World:
         self.chance, self.ledger = random.Random(seed), Ledger()
         self.seed, self.load, self.tokens = seed, None, {}
         self.sessions, self.proxies, self.invariants = {}, [], None
+        self.told = set()  # (tenant, trace) of signings that a fault asked for itself, and that were answered as failed
 
     # ---- life ----
 

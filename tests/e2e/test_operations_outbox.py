@@ -101,6 +101,10 @@ class Outbox(unittest.TestCase):
     def state_of(self, operation):
         return signing.operation(self.a, operation)["transparency"]["state"]
 
+    def until_waiting(self, destination, count):
+        until(f"{count} wait for somebody", lambda: f'\nsvc_outbox_requeueable_rows{{destination="{destination}"}} {count}\n'
+              in self.a.probe_get("/metrics").body.decode(), 60)
+
     def test_a_log_that_was_down_until_the_dead_letter(self):
         self.log.pause()
         try:
@@ -112,6 +116,7 @@ class Outbox(unittest.TestCase):
             self.assertEqual((dead[0]["destination"], dead[0]["last_code"]), ("transparency.tlog", "transparency_log_unavailable"))
             self.assertEqual(dead[0]["attempts"], 10080)
             self.assertNotIn("payload", json.dumps(dead))
+            self.until_waiting("transparency.tlog", 3)
         finally:
             self.log.go_on()
         one = dead[0]["outbox_id"]
@@ -132,8 +137,9 @@ class Outbox(unittest.TestCase):
         code, shown = self.outbox("show", one)
         self.assertEqual((shown["state"], shown["last_code"]), ("delivered", None), shown)
         metrics = self.a.probe_get("/metrics").body.decode()
-        self.assertIn('svc_outbox_deliveries_total{destination="transparency.tlog",result="dead_lettered"} 3', metrics)
+        self.assertIn('svc_outbox_deliveries_total{destination="transparency.tlog",result="dead-lettered"} 3', metrics)
         self.assertIn('svc_outbox_delivery_duration_seconds_count{destination="transparency.tlog"}', metrics)
+        self.until_waiting("transparency.tlog", 0)
 
     def test_b_it_may_fail_again_after_it_was_requeued(self):
         self.log.pause()
@@ -172,6 +178,9 @@ class Outbox(unittest.TestCase):
         self.assertEqual((code != 0, problem["code"]), (True, "outbox_effect_final"), problem)
         self.assertIn("Idempotency-Key", problem["detail"])
         self.assertEqual(signing.records_of(self.a, pending["key"], "outbox.requeued"), [])
+        until("its row is counted", lambda: '\nsvc_outbox_rows{state="dead-lettered"} 1\n' in
+              self.a.probe_get("/metrics").body.decode(), 60)
+        self.until_waiting("codesign.command", 0)  # it stays dead, and nobody is called
 
     def test_d_a_row_that_was_lost_comes_back_after_a_start(self):
         self.log.pause()

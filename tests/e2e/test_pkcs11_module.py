@@ -450,7 +450,7 @@ class Pkcs11Module(unittest.TestCase):
 
     def test_a_crash_of_the_appliance_is_outlasted_and_nothing_is_signed_twice(self):
         """A signing that was accepted before the crash is handed out after it; one that died before it was accepted is
-        taken over at once, since its claim's process is gone, and accepted then."""
+        taken over soon, since its claim's process is gone, and accepted then."""
         before = self.signings()
         process = self.bench("release-ec-p256", 2, 300)
         until("it signs", lambda: self.signings() > before + 5)

@@ -52,6 +52,12 @@ class RateLimit(unittest.TestCase):
         before = self.a.sql("SELECT count(*) FROM svc.idempotency_keys")
         self.assertEqual(self.a.api("POST", "/api/v1/keys", {"name": "k"}, key=True).status, 429)
         self.assertEqual(self.a.sql("SELECT count(*) FROM svc.idempotency_keys"), before)
+        # svc-cli waits as long as it is told to, but not for minutes.
+        said = self.a.cli("keys", "list", check=False)
+        self.assertEqual(said.returncode, 2, said)
+        self.assertIn("rate_limited", said.stderr)
+        self.assertIn("worth repeating in", said.stderr)
+        self.assertNotIn("the same request again", said.stderr)
 
     def test_3_probes_public_endpoints_and_other_tenants_go_on(self):
         for path in ("/healthz", "/readyz", "/metrics"):

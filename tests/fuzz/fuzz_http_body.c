@@ -1,4 +1,4 @@
-/* rooms: console compliance inventory privacy feeds tsa codesign audit keys ca server */
+/* rooms: scale operations otlp console compliance inventory privacy feeds tsa codesign audit keys ca server */
 /* JSON bodies through the router's decode of every route that has a body table: the first byte picks the route. What is
  * refused is refused with one of the few faults of a decoder, and its problem body is JSON whatever the input was. */
 #include "api/features.c"

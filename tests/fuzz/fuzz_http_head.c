@@ -51,7 +51,9 @@ static void try_trace(struct op *op, const char *text)
         return;
     }
     BUG_IF(strlen(parent.trace_id) != 32 || strlen(parent.parent_id) != 16 || FAULTED(trace_begin(op, &message)) ||
-           strcmp(op->trace_id, parent.trace_id) != 0 || op->sampled != parent.sampled);
+           strcmp(op->trace_id, parent.trace_id) != 0 || op->sampled);
+    trace_caller_known(op, &message);
+    BUG_IF(op->sampled != parent.sampled);
     traceparent_print(op, printed);
     BUG_IF(!traceparent_parse(printed, &again) || strcmp(again.trace_id, parent.trace_id) != 0);
 }

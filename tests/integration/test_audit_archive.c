@@ -135,6 +135,31 @@ static void without_retention_there_is_no_run(void **state)
     assert_int_equal(served_from(op), 1);
 }
 
+/* Retention is on by now: so the second one of a key would do it, if it did not ask first. */
+static void a_key_that_was_used_makes_no_file_and_no_checkpoint(void **state)
+{
+    (void)state;
+    static struct answer answer;
+    CLEANUP(op_freep) struct op *op = begin_in("t-key", 1);
+    CLEANUP(fd_closep) int folder = -1;
+    char other[TOKEN_TEXT_MAX];
+    int64_t left = 0;
+    test_config->audit_retention = 0;
+    flow_call("POST", "/api/v1/audit/archive/runs", writer, "run-key", NULL, 20000, &answer);
+    assert_problem(&answer, 409, "conflict");
+    test_config->audit_retention = 1000;
+    flow_call("POST", "/api/v1/audit/archive/runs", writer, "run-key", NULL, 20000, &answer);
+    assert_problem(&answer, 409, "conflict");
+    flow_token("t-key", "operator-2", "operator", other);
+    flow_call("POST", "/api/v1/audit/archive/runs", other, "run-key", NULL, 20000, &answer);
+    assert_problem(&answer, 409, "idempotency_key_reused");
+    assert_ok(archive_folder_open(op, dir, &folder));
+    assert_ok(archive_file_find(op, folder, 0, &left));
+    assert_int_equal(left, 0);
+    assert_int_equal(newest_checkpoint(op).last_sequence, 0);
+    assert_int_equal(served_from(op), 1);
+}
+
 static void an_altered_file_is_not_taken(void **state)
 {
     (void)state;
@@ -488,6 +513,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(without_retention_there_is_no_run),
+        cmocka_unit_test(a_key_that_was_used_makes_no_file_and_no_checkpoint),
         cmocka_unit_test(an_altered_file_is_not_taken),
         cmocka_unit_test(another_tenants_file_is_not_taken),
         cmocka_unit_test(a_file_of_other_records_is_not_taken),

@@ -181,11 +181,45 @@ static void a_login_that_changed_is_used_without_a_restart(void **state)
     event_log_close(log);
 }
 
+/* An address may carry a login, and a password what ends an address: neither is for the log. */
+static void what_is_told_of_an_address_is_host_and_port(void **state)
+{
+    struct fixture *fixture = *state;
+    static const struct {
+        const char *url, *told;
+    } cases[] = {
+        { "nats://svc:s3cret@127.0.0.1:1", "no connection to 127.0.0.1:1: " },
+        { "nats://s3cret@127.0.0.1:1, tls://a:s3cret@[::1]:1", "no connection to 127.0.0.1:1, [::1]:1: " },
+        { "nats://svc:s3cret@127.0.0.1", "no connection to 127.0.0.1: " },
+        { "nats://svc:s3cret@x,s3cret@127.0.0.1:x", "(an address that cannot be read)" },
+        { "nats://svc:s3cret,s3cret@127.0.0.1:1", "(an address that cannot be read)" },
+    };
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        CLEANUP(buf_free) struct buf why = BUF_INIT(4096);
+        const char *text = NULL;
+        struct event_log *log = NULL;
+        bool refused = false;
+        fixture->config.nats_url = cases[i].url;
+        assert_fault(mem_new(1, sizeof(*log), &log), NONE);
+        log->config = &fixture->config;
+        assert_int_equal(pthread_mutex_init(&log->lock, NULL), 0);
+        assert_int_equal(pthread_cond_init(&log->changed, NULL), 0);
+        struct fault fault = link_renew(log, &why, &refused);
+        assert_true(FAULTED(fault));
+        assert_fault(buf_cstr(&why, &text), NONE);
+        if (strstr(text, cases[i].told) == NULL || strstr(text, "s3cret") != NULL) {
+            fail_msg("%s: %s", cases[i].url, text);
+        }
+        event_log_close(log);
+    }
+}
+
 #define WITH_FOLDER(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        WITH_FOLDER(what_is_told_of_an_address_is_host_and_port),
         WITH_FOLDER(tls_is_had_as_configured_or_nothing_is_sent),
         WITH_FOLDER(a_login_that_changed_is_used_without_a_restart),
     };

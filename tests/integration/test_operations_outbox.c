@@ -5,6 +5,8 @@
 
 #include "api/operations/internal.h"
 
+#include <math.h>
+
 /* ---- the feature ---- */
 
 static const char *destination_of(int64_t n)
@@ -148,6 +150,7 @@ static int set_up_effects(void **state)
     assert_fault(metrics_new(&services.metrics), NONE);
     assert_fault(metrics_register(services.metrics, operations_metrics, OPERATIONS_METRICS), NONE);
     outbox_reconcile_forget();
+    outbox_waiting_forget(&services);
     return 0;
 }
 
@@ -394,8 +397,111 @@ static void lists_show_what_is_open_or_dead_newest_first(void **state)
     }
     assert_fault(outbox_gauges_run(worker, &services), NONE);
     assert_true(metric_value("\nsvc_outbox_rows{state=\"pending\"} ") == 3);
-    assert_true(metric_value("\nsvc_outbox_rows{state=\"dead_lettered\"} ") == 1);
+    assert_true(metric_value("\nsvc_outbox_rows{state=\"dead-lettered\"} ") == 1);
     assert_true(metric_value("\nsvc_outbox_oldest_pending_age_seconds ") > 0);
+    assert_true(metric_value("\nsvc_outbox_requeueable_rows{destination=\"test.again\"} ") == 1);
+}
+
+static const char waiting_again[] = "\nsvc_outbox_requeueable_rows{destination=\"test.again\"} ";
+static const char waiting_once[] = "\nsvc_outbox_requeueable_rows{destination=\"test.once\"} ";
+
+static double waiting_of(const char *line)
+{
+    CLEANUP(op_freep) struct op *op = op_of("", 20000);
+    for (int i = 0; i < 3; i++) { /* rounds: what one began the next one ends */
+        assert_fault(outbox_waiting_count(op, &services), NONE);
+    }
+    return metric_value(line);
+}
+
+static void only_what_may_go_again_waits_for_somebody(void **state)
+{
+    struct fixture *fixture = *state;
+    happen("acme", "test.opened", 0);
+    assert_true(waiting_of(waiting_again) == 0);
+    for (int n = 1; n <= 3; n++) {
+        happen(n == 3 ? "umbrella" : "acme", "test.opened", n);
+        happen(n == 3 ? "umbrella" : "acme", "test.failed", n);
+    }
+    for (int n = 500; n <= 502; n++) {
+        happen("acme", "test.opened", n);
+    }
+    happen("acme", "test.failed", 500);
+    happen("acme", "test.failed", 501);
+    /* Given up without an end of its own: still owed. */
+    admin_script(&fixture->config, "UPDATE svc.outbox SET state = 'dead-lettered' WHERE key = 'k502'");
+    assert_true(waiting_of(waiting_again) == 3);
+    assert_true(waiting_of(waiting_once) == 1); /* 500 and 501 ended for good */
+    assert_int_equal(count_of(fixture, "state = 'dead-lettered'"), 6);
+    assert_fault(requeue_by("acme", "one", row_of(fixture, "k1")), NONE);
+    assert_fault(requeue_by("acme", "two", row_of(fixture, "k2")), NONE);
+    assert_fault(requeue_by("umbrella", "three", row_of(fixture, "k3")), NONE);
+    assert_fault(requeue_by("acme", "four", row_of(fixture, "k502")), NONE);
+    assert_true(waiting_of(waiting_again) == 0); /* and nobody is called any more, */
+    assert_true(waiting_of(waiting_once) == 0);
+    assert_int_equal(count_of(fixture, "state = 'dead-lettered'"), 2); /* though these stay for ever */
+}
+
+/* More than a page, of tenants that take turns. */
+static void what_waits_is_counted_over_all_pages(void **state)
+{
+    struct fixture *fixture = *state;
+    happen("acme", "test.opened", 1);
+    happen("acme", "test.failed", 1);
+    admin_script(&fixture->config,
+                 "INSERT INTO svc.test_effects SELECT 't' || i % 7, 'k' || i, CASE i % 2 WHEN 0 THEN 'failed' ELSE"
+                 " 'done' END, 1, 0 FROM generate_series(2, 1301) i;"
+                 "INSERT INTO svc.outbox SELECT (jsonb_populate_record(o, jsonb_build_object('tenant_id',"
+                 " 't' || i % 7, 'key', 'k' || i, 'id', 100000 + i))).* FROM svc.outbox o,"
+                 " generate_series(2, 1301) i WHERE o.key = 'k1'");
+    CLEANUP(op_freep) struct op *op = op_of("", 60000);
+    assert_fault(outbox_waiting_count(op, &services), NONE);
+    while (metric_value(waiting_again) < 651) { /* a slow machine takes several pieces */
+        assert_fault(outbox_waiting_count(op, &services), NONE);
+    }
+    for (int i = 0; i < 9; i++) {
+        assert_fault(outbox_waiting_count(op, &services), NONE);
+        assert_true(metric_value(waiting_again) == 651);
+    }
+}
+
+/* One that leads no longer has seen things that another one has to tell now. */
+static void an_instance_that_does_not_lead_shows_nothing(void **state)
+{
+    static const char *const shown[] = { "\nsvc_outbox_rows{state=\"pending\"} ",
+                                         "\nsvc_outbox_rows{state=\"processing\"} ",
+                                         "\nsvc_outbox_rows{state=\"dead-lettered\"} ",
+                                         "\nsvc_outbox_oldest_pending_age_seconds ",
+                                         "\nsvc_outbox_requeueable_rows{destination=\"test.again\"} ",
+                                         "\nsvc_outbox_reconciliation_lag_events " };
+    struct fixture *fixture = *state;
+    CLEANUP(op_freep) struct op *op = op_of("", 60000);
+    happen("acme", "test.opened", 1);
+    happen("acme", "test.opened", 2);
+    happen("acme", "test.failed", 2);
+    admin_script(&fixture->config, "UPDATE svc.test_effects SET made_seq = 2 WHERE key = 'k1';"
+                                   "DELETE FROM svc.outbox WHERE key = 'k1'");
+    reconcile();
+    assert_fault(outbox_reconcile_well(op, &services), OUTBOX_SOURCE);
+    op->note = (struct fault_note){ 0 };
+    assert_true(waiting_of(shown[4]) == 1);
+    assert_true(metric_value(shown[5]) == 1);
+    instance_open(&fixture->b, &fixture->config);
+    struct projector_config config = config_of(&fixture->b);
+    assert_fault(projector_start(&config, &fixture->b.projector), NONE);
+    services.projector = fixture->b.projector; /* as if it had lost the lead */
+    reconcile();
+    assert_fault(outbox_gauges_run(op, &services), NONE);
+    for (size_t i = 0; i < COUNT_OF(shown); i++) {
+        assert_true(isnan(metric_value(shown[i])));
+    }
+    assert_fault(outbox_reconcile_well(op, &services), NONE);
+    services.projector = fixture->a.projector; /* and leads again: it begins anew */
+    reconcile();
+    assert_true(metric_value(shown[5]) == 1);
+    assert_fault(outbox_gauges_run(op, &services), NONE);
+    assert_true(metric_value(shown[2]) == 1);
+    assert_true(metric_value(shown[4]) == 1);
 }
 
 /* ---- reconciliation ---- */
@@ -507,6 +613,24 @@ static void a_forged_copy_that_agrees_with_itself_is_no_source(void **state)
     assert_non_null(strstr(op->note.detail, "event log has another one"));
 }
 
+/* The whole of another tenant's history, written over with one's own name: its log says whose it is. */
+static void a_relabelled_copy_gives_no_other_tenant_its_rows(void **state)
+{
+    struct fixture *fixture = *state;
+    CLEANUP(op_freep) struct op *op = op_of("umbrella", 20000);
+    struct projection_effect effect = { 0 };
+    uint64_t source = happen("acme", "test.opened", 1);
+    admin_script(&fixture->config, "DELETE FROM svc.outbox; UPDATE svc.event_envelopes SET tenant_id = 'umbrella';"
+                                   "UPDATE svc.audit_records SET tenant_id = 'umbrella';"
+                                   "UPDATE svc.test_effects SET tenant_id = 'umbrella'");
+    assert_fault(projection_rederive(op, services.projector, source, "test.again", "k1", &effect), OUTBOX_SOURCE);
+    assert_non_null(strstr(op->note.detail, "another tenant"));
+    outbox_reconcile_forget();
+    reconcile();
+    assert_int_equal(count_of(fixture, "true"), 0);
+    assert_int_equal(events_of(fixture, EVENT_OUTBOX_RECREATED), 0);
+}
+
 static void what_ended_meanwhile_is_not_queued_again(void **state)
 {
     struct fixture *fixture = *state;
@@ -538,9 +662,13 @@ int main(void)
         WITH_EFFECTS(two_operators_at_once_requeue_a_row_once),
         WITH_EFFECTS(many_go_in_one_message_and_those_that_may_not_hold_up_none),
         WITH_EFFECTS(lists_show_what_is_open_or_dead_newest_first),
+        WITH_EFFECTS(only_what_may_go_again_waits_for_somebody),
+        WITH_EFFECTS(what_waits_is_counted_over_all_pages),
+        WITH_EFFECTS(an_instance_that_does_not_lead_shows_nothing),
         WITH_EFFECTS(what_was_lost_and_is_owed_comes_back_and_nothing_else),
         WITH_EFFECTS(what_the_history_does_not_bear_out_stays_lost_and_is_told),
         WITH_EFFECTS(a_forged_copy_that_agrees_with_itself_is_no_source),
+        WITH_EFFECTS(a_relabelled_copy_gives_no_other_tenant_its_rows),
         WITH_EFFECTS(what_ended_meanwhile_is_not_queued_again),
     };
     return cmocka_run_group_tests_name("operations/outbox", tests, NULL, NULL);

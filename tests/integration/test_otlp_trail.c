@@ -99,6 +99,40 @@ static void a_position_that_somebody_else_moved_stays(void **state)
     assert_int_equal(few.count, 3);
 }
 
+/* What the position is past does not come again, however long a trail whose tenant's row was lost or is old. */
+static void a_tenant_without_its_row_goes_on_from_the_position(void **state)
+{
+    struct fixture *fixture = *state;
+    struct trail trail;
+    uint64_t last = fill(fixture, 60);
+    while (position(fixture) < last) {
+        CLEANUP(op_freep) struct op *op = op_of("", 10000);
+        assert_fault(trail_next(op, fixture->a.store, 7, &trail), NONE);
+        assert_fault(trail_advance(op, fixture->a.store, &trail), NONE);
+    }
+    admin_script(&fixture->config, "DELETE FROM svc.otlp_audit_tenants WHERE tenant_id <> 'zeta';"
+                                   "UPDATE svc.otlp_audit_tenants SET sequence = 2;"
+                                   "DELETE FROM svc.audit_records WHERE tenant_id = 'umbrella' AND sequence < 9");
+    for (int i = 0; i < 9; i++) {
+        last = say(&fixture->a, tenants[i % 3], i);
+    }
+    (void)say(&fixture->a, "newcomer", 1);
+    assert_fault(wait_for(&fixture->a, last + 1, 60000), NONE);
+    CLEANUP(op_freep) struct op *op = op_of("", 10000);
+    assert_fault(trail_next(op, fixture->a.store, AUDIT_MESSAGES, &trail), NONE);
+    assert_int_equal(trail.count, 10);
+    assert_int_equal(trail.upto, last + 1);
+    for (size_t i = 0; i < trail.count; i++) {
+        assert_int_equal(trail.records[i].stream_seq, trail.from + 1 + i);
+    }
+    assert_int_equal(trail.records[9].sequence, 1);
+    assert_fault(trail_advance(op, fixture->a.store, &trail), NONE);
+    assert_int_equal(admin_int(&fixture->config, "SELECT count(*) FROM svc.otlp_audit_tenants t WHERE sequence ="
+                                                 " (SELECT max(sequence) FROM svc.audit_records r"
+                                                 " WHERE r.tenant_id = t.tenant_id)"),
+                     4);
+}
+
 static void the_events_of_a_message_stay_together(void **state)
 {
     struct fixture *fixture = *state;
@@ -144,6 +178,7 @@ int main(void)
         WITH_STORES(every_record_of_every_tenant_comes_once_and_in_the_order_of_the_log),
         WITH_STORES(what_was_not_accepted_comes_again_as_it_then_reads),
         WITH_STORES(a_position_that_somebody_else_moved_stays),
+        WITH_STORES(a_tenant_without_its_row_goes_on_from_the_position),
         WITH_STORES(the_events_of_a_message_stay_together),
         WITH_STORES(only_a_worker_moves_the_position),
     };

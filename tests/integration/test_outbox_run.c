@@ -116,7 +116,7 @@ static const size_t out_counts[] = { 1 };
 static bool outbound;                 /* the next outbox that is started */
 static struct outbox *_Atomic outbox; /* woken by the projector's thread */
 
-/* Attempts by what they came to: delivered, retry, dead_lettered. */
+/* Attempts by what they came to: delivered, retry, dead-lettered. */
 static void count_attempt(void *arg, const char *destination, const char *result, double seconds)
 {
     (void)arg;

@@ -346,6 +346,24 @@ static void each_port_has_its_own_routes(void **state)
     assert_int_equal(client_ask(probe, "GET /readyz HTTP/1.1\r\n" HOST "\r\n").status, 200);
     assert_int_equal(client_ask(probe, echo).status, 404);
     assert_int_equal(client_ask(probe, "GET /api/v1/openapi.json HTTP/1.1\r\n" HOST "\r\n").status, 404);
+    /* As haproxy's option httpchk asks, and nowhere else and nothing else. */
+    static const struct {
+        enum listener_kind where;
+        const char *what;
+        int status;
+    } bare[] = {
+        { LISTENER_PROBE, "GET /readyz HTTP/1.0\r\n\r\n", 200 },
+        { LISTENER_PROBE, "GET /readyz HTTP/1.1\r\n\r\n", 400 },
+        { LISTENER_PROBE, "POST /readyz HTTP/1.0\r\n\r\n", 400 },
+        { LISTENER_PROBE, "GET /readyz HTTP/1.0\r\nX: y\r\nBad Name: x\r\n\r\n", 400 },
+        { LISTENER_PLAIN, "GET /healthz HTTP/1.0\r\n\r\n", 400 },
+    };
+    for (size_t i = 0; i < COUNT_OF(bare); i++) {
+        struct client *balancer = dial_plain(bare[i].where);
+        assert_int_equal(client_ask(balancer, bare[i].what).status, bare[i].status);
+        assert_true(client_sees_end(balancer));
+        hang_up(balancer);
+    }
     struct reply metrics = client_ask(probe, "GET /metrics HTTP/1.1\r\n" HOST "\r\n");
     assert_string_equal(reply_header(&metrics, "Content-Type"), "text/plain; version=0.0.4; charset=utf-8");
     assert_non_null(strstr(metrics.body, "svc_http_requests_total{method=\"POST\",route=\"/echo\",code=\"200\"} 1\n"));

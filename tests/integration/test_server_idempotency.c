@@ -308,7 +308,7 @@ static struct fault claim_at(struct op *op, struct uuid instance, const char *ke
     return idempotency_claim(op, store, &request, ret_claim, &response);
 }
 
-static void a_claim_of_a_dead_instance_is_taken_over_at_once_and_one_of_a_living_is_not(void **state)
+static void a_claim_of_a_dead_instance_is_taken_over_soon_and_one_of_a_living_is_not(void **state)
 {
     (void)state;
     CLEANUP(op_freep) struct op *op = caller("acme", "alice");
@@ -323,7 +323,7 @@ static void a_claim_of_a_dead_instance_is_taken_over_at_once_and_one_of_a_living
     presence_free(others);
     struct fault fault = claim_at(op, here, "orphan", &new);
     for (int i = 0; i < 3000 && fault.code == FAULT_IDEMPOTENCY_IN_PROGRESS; i++) {
-        (void)poll(NULL, 0, 10); /* a database that came up just now waits for those who were there before */
+        (void)poll(NULL, 0, 10);
         fault = claim_at(op, here, "orphan", &new);
     }
     assert_ok(fault);
@@ -331,22 +331,76 @@ static void a_claim_of_a_dead_instance_is_taken_over_at_once_and_one_of_a_living
     assert_fault(claim_at(op, other, "orphan", &old), IDEMPOTENCY_IN_PROGRESS); /* whoever has it now is alive */
 }
 
+/* A test cannot wait for what has to have lasted: the rows say that it did. */
+static void seen_since(struct uuid instance, const char *since)
+{
+    char script[256];
+    (void)snprintf(script, sizeof(script), "UPDATE svc.instances SET since_us = %s WHERE instance = '%s'", since,
+                   instance.text);
+    assert_ok(as_superuser(script));
+}
+
+static void write_instance(struct uuid instance, const char *seen)
+{
+    char script[512];
+    (void)snprintf(script, sizeof(script),
+                   "INSERT INTO svc.instances VALUES ('%s', 0, 0, %s) ON CONFLICT (instance) DO UPDATE SET "
+                   "seen_us = excluded.seen_us",
+                   instance.text, seen);
+    assert_ok(as_superuser(script));
+}
+
+#define NOW_US "(extract(epoch FROM clock_timestamp()) * 1000000)::int8"
+
+static void a_lost_lock_alone_frees_no_claim(void **state)
+{
+    (void)state;
+    CLEANUP(op_freep) struct op *op = caller("acme", "alice");
+    struct uuid other;
+    struct idempotency_claim old, new;
+    assert_ok(uuid_new(&other)); /* never had a lock */
+    assert_ok(claim_at(op, other, "lockless", &old));
+    seen_since(here, "0");
+    write_instance(other, NOW_US " + 3600000000"); /* seen lately, however slow this machine is */
+    assert_fault(claim_at(op, here, "lockless", &new), IDEMPOTENCY_IN_PROGRESS);
+    write_instance(other, "0");
+    seen_since(here, NOW_US " + 3600000000"); /* as after a failover: we could not have seen it */
+    assert_fault(claim_at(op, here, "lockless", &new), IDEMPOTENCY_IN_PROGRESS);
+    struct uuid stranger; /* and who is not seen at all may not say it either */
+    assert_ok(uuid_new(&stranger));
+    assert_fault(claim_at(op, stranger, "lockless", &new), IDEMPOTENCY_IN_PROGRESS);
+    seen_since(here, "0");
+    struct fault fault = claim_at(op, here, "lockless", &new);
+    for (int i = 0; i < 3000 && fault.code == FAULT_IDEMPOTENCY_IN_PROGRESS; i++) {
+        (void)poll(NULL, 0, 10); /* a stall of this machine counts as a gap */
+        fault = claim_at(op, here, "lockless", &new);
+    }
+    assert_ok(fault);
+    assert_int_equal(new.state, IDEMPOTENCY_OURS);
+}
+
 static void a_presence_that_was_lost_is_taken_again(void **state)
 {
     (void)state;
     CLEANUP(op_freep) struct op *op = caller("acme", "alice");
-    char script[256];
+    char script[512];
+    unsigned objid = (unsigned)((uint64_t)presence_key(here) & 0xffffffffu);
     (void)snprintf(script, sizeof(script),
-                   "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND objid = %u",
-                   (unsigned)((uint64_t)presence_key(here) & 0xffffffffu));
+                   "CREATE TABLE public.ended AS SELECT pid, pg_terminate_backend(pid) FROM pg_locks WHERE "
+                   "locktype = 'advisory' AND objid = %u",
+                   objid);
     assert_ok(as_superuser(script));
-    struct fault fault = presence_keep(op, presence);
-    for (int i = 0; i < 3000 && FAULTED(fault); i++) {
-        op->note = (struct fault_note){ .set = false };
-        (void)poll(NULL, 0, 10);
-        fault = presence_keep(op, presence);
+    (void)snprintf(script, sizeof(script),
+                   "DO $$ BEGIN IF NOT EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND objid = %u AND "
+                   "granted AND pid NOT IN (SELECT pid FROM public.ended)) THEN RAISE 'not yet'; END IF; END $$",
+                   objid);
+    struct fault fault = as_superuser(script);
+    for (int i = 0; i < 600 && FAULTED(fault); i++) {
+        (void)poll(NULL, 0, 50);
+        fault = as_superuser(script);
     }
     assert_ok(fault);
+    assert_ok(as_superuser("DROP TABLE public.ended"));
     struct presence *second = NULL;
     assert_fault(presence_new(op, store, here, &second), CONFLICT); /* it is held */
 }
@@ -406,6 +460,51 @@ static void a_question_behind_somebody_elses_claim_fails_and_an_effect_is_not_be
     assert_ok(idempotency_await(&claim));
     assert_int_equal(claim.state, IDEMPOTENCY_REPLAYED);
     assert_int_equal(response.status, 201);
+}
+
+static void begin_behind(struct op *op, struct idempotency_claim *claim)
+{
+    struct response response;
+    struct idempotency_request request = asking("elsewhere", "one");
+    op->note = (struct fault_note){ .set = false };
+    response_clear(&response);
+    assert_ok(idempotency_begin(op, store, &request, claim, &response));
+}
+
+static void what_works_on_another_connection_asks_first(void **state)
+{
+    (void)state;
+    CLEANUP(op_freep) struct op *op = caller("acme", "alice");
+    struct idempotency_claim first, claim;
+    struct response response;
+    struct store_lock *lock = NULL;
+    struct tx *tx = NULL;
+    bool held = false;
+    assert_ok(claim_as(op, "elsewhere", "one", &first, &response));
+    begin_behind(op, &claim);
+    assert_fault(store_lock_try(op, store, 4711, &lock, &held), IDEMPOTENCY_IN_PROGRESS);
+    assert_fault(idempotency_await(&claim), IDEMPOTENCY_IN_PROGRESS);
+    begin_behind(op, &claim);
+    assert_fault(tx_begin(op, store, STORE_BOOKKEEPING, &tx), IDEMPOTENCY_IN_PROGRESS);
+    assert_fault(idempotency_await(&claim), IDEMPOTENCY_IN_PROGRESS);
+    begin_behind(op, &claim);
+    assert_fault(store_once(op, store, STORE_RESERVED, STORE_SOON, &SQL_LOOK, NULL, 0, NULL, NULL),
+                 IDEMPOTENCY_IN_PROGRESS);
+    assert_fault(idempotency_await(&claim), IDEMPOTENCY_IN_PROGRESS);
+}
+
+static void a_refusal_does_not_speak_with_the_handlers_words(void **state)
+{
+    (void)state;
+    CLEANUP(op_freep) struct op *op = caller("acme", "alice");
+    struct idempotency_claim first, claim;
+    struct response response;
+    IGNORE(claim_as(op, "elsewhere", "one", &first, &response)); /* somebody has it */
+    begin_behind(op, &claim);
+    assert_fault(op_fail_field(op, FAULT(JSON_FIELD), "/name", "must be short"), JSON_FIELD);
+    assert_fault(idempotency_await(&claim), IDEMPOTENCY_IN_PROGRESS);
+    assert_int_equal(op->note.code, FAULT_IDEMPOTENCY_IN_PROGRESS);
+    assert_string_equal(op->note.pointer, "");
 }
 
 static void a_claim_survives_the_end_of_its_connection(void **state)
@@ -513,10 +612,13 @@ int main(void)
         cmocka_unit_test(a_record_whose_acknowledgement_was_lost_can_be_repeated),
         cmocka_unit_test(a_released_key_runs_again_under_the_same_command_id),
         cmocka_unit_test(an_abandoned_claim_is_taken_over_after_ten_minutes_by_one),
-        cmocka_unit_test(a_claim_of_a_dead_instance_is_taken_over_at_once_and_one_of_a_living_is_not),
+        cmocka_unit_test(a_claim_of_a_dead_instance_is_taken_over_soon_and_one_of_a_living_is_not),
+        cmocka_unit_test(a_lost_lock_alone_frees_no_claim),
         cmocka_unit_test(a_presence_that_was_lost_is_taken_again),
         cmocka_unit_test(claim_question_and_record_cost_two_round_trips),
         cmocka_unit_test(a_question_behind_somebody_elses_claim_fails_and_an_effect_is_not_begun),
+        cmocka_unit_test(what_works_on_another_connection_asks_first),
+        cmocka_unit_test(a_refusal_does_not_speak_with_the_handlers_words),
         cmocka_unit_test(a_claim_survives_the_end_of_its_connection),
         cmocka_unit_test(an_answer_is_kept_although_the_database_forgot_the_claim),
         cmocka_unit_test(an_answer_that_cannot_be_kept_walls_its_key),

@@ -283,6 +283,86 @@ static void a_share_is_one_place_at_least(void **state)
     permit_release(&first);
 }
 
+/* The first of two tenants has all turns and all places but the last; the second one gets that, and all that the first
+ * gives back until this has its share. */
+static void a_tenant_that_is_alone_has_all_until_another_one_comes(void **state)
+{
+    (void)state;
+    CLEANUP(neighbours_freep) struct neighbours *neighbours = NULL;
+    CLEANUP(bulkhead_freep) struct bulkhead *bulkhead = NULL;
+    assert_fault(neighbours_new(3600 * NS_PER_S, &neighbours), NONE);
+    assert_fault(bulkhead_new(4, 4, &bulkhead), NONE);
+    bulkhead_among(bulkhead, neighbours);
+    struct permit hang[4] = { 0 };
+    struct permit more = { 0 };
+    atomic_uint order = 0;
+    struct turn turns[3] = { { .order = &order }, { .order = &order }, { .order = &order } };
+    for (size_t i = 0; i < COUNT_OF(hang); i++) {
+        assert_fault(charged(bulkhead, "acme", 50, &hang[i]), NONE);
+        assert_fault(permit_turn(&hang[i], 0), NONE);
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        assert_fault(charged(bulkhead, "acme", 50, &turns[i].permit), NONE);
+        assert_int_equal(pthread_create(&turns[i].thread, NULL, wait_for_turn, &turns[i]), 0);
+        await_waiting(bulkhead, i + 1);
+    }
+    assert_fault(charged(bulkhead, "acme", 50, &turns[2].permit), NONE);
+    assert_fault(charged(bulkhead, "acme", 50, &more), SATURATED);
+    permit_release(&turns[2].permit);
+    assert_fault(charged(bulkhead, "globex", 50, &turns[2].permit), NONE);
+    assert_fault(charged(bulkhead, "acme", 50, &more), SATURATED); /* six are more than its four */
+    assert_int_equal(pthread_create(&turns[2].thread, NULL, wait_for_turn, &turns[2]), 0);
+    await_waiting(bulkhead, 3);
+    permit_release(&hang[0]);
+    assert_int_equal(pthread_join(turns[2].thread, NULL), 0);
+    assert_int_equal(turns[2].came, 0); /* although it was the last to come */
+    assert_int_equal(bulkhead_in_use(bulkhead), 3);
+    assert_int_equal(bulkhead_waiting(bulkhead), 2); /* beside a free turn, which is not theirs */
+    assert_fault(charged(bulkhead, "globex", 50, &more), NONE);
+    assert_fault(permit_turn(&more, 0), NONE);
+    for (size_t i = 1; i < COUNT_OF(hang); i++) {
+        permit_release(&hang[i]);
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(pthread_join(turns[i].thread, NULL), 0);
+    }
+    permit_release(&more);
+    assert_int_equal(bulkhead_in_use(bulkhead) + bulkhead_waiting(bulkhead), 0);
+}
+
+static void a_neighbour_is_one_of_any_bulkhead_and_is_forgotten_in_time(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t memory_ns;
+        bool holds;
+    } cases[] = { { 3600 * NS_PER_S, true }, { 0, false } };
+    assert_fault(neighbours_new(-1, &(struct neighbours *){ NULL }), BAD_ARGUMENT);
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        CLEANUP(neighbours_freep) struct neighbours *neighbours = NULL;
+        CLEANUP(bulkhead_freep) struct bulkhead *one = NULL;
+        CLEANUP(bulkhead_freep) struct bulkhead *other = NULL;
+        struct permit seen = { 0 };
+        struct permit permits[2] = { 0 };
+        assert_fault(neighbours_new(cases[i].memory_ns, &neighbours), NONE);
+        assert_fault(bulkhead_new(2, 2, &one), NONE);
+        assert_fault(bulkhead_new(1, 0, &other), NONE);
+        bulkhead_among(one, neighbours);
+        bulkhead_among(other, neighbours);
+        assert_fault(charged(other, "globex", 75, &seen), NONE);
+        permit_release(&seen);
+        for (size_t j = 0; j < COUNT_OF(permits); j++) {
+            assert_fault(charged(one, "acme", 50, &permits[j]), NONE);
+        }
+        assert_int_equal(FAULTED(charged(one, "acme", 50, &seen)), cases[i].holds);
+        assert_fault(permit_turn(&permits[0], 0), NONE);
+        assert_int_equal(FAULTED(permit_turn(&permits[1], 0)), cases[i].holds); /* of turns, too */
+        permit_release(&seen);
+        permit_release(&permits[0]);
+        permit_release(&permits[1]);
+    }
+}
+
 static void a_backlog_that_is_longer_than_the_queue_refuses(void **state)
 {
     (void)state;
@@ -303,6 +383,7 @@ static void a_backlog_that_is_longer_than_the_queue_refuses(void **state)
 struct tenants {
     struct bulkhead *bulkhead;
     atomic_uint held[TENANTS], number;
+    bool alone; /* now and then: more than the share */
 };
 
 static void *tenants_come_and_go(void *arg)
@@ -317,7 +398,7 @@ static void *tenants_come_and_go(void *arg)
         if (FAULTED(charged(tenants->bulkhead, name, 50, &permit))) {
             continue;
         }
-        assert_true(atomic_fetch_add(&tenants->held[tenant], 1) < 3);
+        assert_true(atomic_fetch_add(&tenants->held[tenant], 1) < (tenants->alone ? 5 : 3));
         struct fault fault = i % 7 == 0 ? OK : permit_turn(&permit, i % 3 == 0 ? 0 : FAR);
         assert_true(fault.code == FAULT_NONE || fault.code == FAULT_SATURATED);
         assert_true(bulkhead_in_use(tenants->bulkhead) <= 2 && bulkhead_waiting(tenants->bulkhead) <= 6);
@@ -326,12 +407,12 @@ static void *tenants_come_and_go(void *arg)
     return NULL;
 }
 
-static void a_crowd_of_tenants_leaves_nothing_behind(void **state)
+static void crowd_of_tenants(struct neighbours *neighbours)
 {
-    (void)state;
-    struct tenants tenants = { 0 };
+    struct tenants tenants = { .alone = neighbours != NULL };
     pthread_t threads[8];
     assert_fault(bulkhead_new(2, 4, &tenants.bulkhead), NONE);
+    bulkhead_among(tenants.bulkhead, neighbours);
     for (size_t i = 0; i < COUNT_OF(threads); i++) {
         assert_int_equal(pthread_create(&threads[i], NULL, tenants_come_and_go, &tenants), 0);
     }
@@ -339,6 +420,15 @@ static void a_crowd_of_tenants_leaves_nothing_behind(void **state)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
     }
     bulkhead_free(tenants.bulkhead); /* which is strict */
+}
+
+static void a_crowd_of_tenants_leaves_nothing_behind(void **state)
+{
+    (void)state;
+    CLEANUP(neighbours_freep) struct neighbours *hasty = NULL; /* shares hold and cease to hold all the time */
+    assert_fault(neighbours_new(20000, &hasty), NONE);
+    crowd_of_tenants(NULL);
+    crowd_of_tenants(hasty);
 }
 
 int main(void)
@@ -353,6 +443,8 @@ int main(void)
         cmocka_unit_test(a_tenant_gets_its_share_and_the_others_the_rest),
         cmocka_unit_test(a_tenant_whose_requests_hang_leaves_a_turn_to_the_others),
         cmocka_unit_test(a_share_is_one_place_at_least),
+        cmocka_unit_test(a_tenant_that_is_alone_has_all_until_another_one_comes),
+        cmocka_unit_test(a_neighbour_is_one_of_any_bulkhead_and_is_forgotten_in_time),
         cmocka_unit_test(a_backlog_that_is_longer_than_the_queue_refuses),
         cmocka_unit_test(a_crowd_of_tenants_leaves_nothing_behind),
     };

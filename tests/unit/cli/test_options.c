@@ -11,7 +11,8 @@ static struct cli cli;
 static int no_environment(void **state)
 {
     (void)state;
-    static const char *const names[] = { "SVC_TOKEN", "SVC_BASE_URL", "SVC_CA_FILE", "SVC_TSA_URL", "SVC_TSA_ROOT" };
+    static const char *const names[] = { "SVC_TOKEN",   "SVC_BASE_URL", "SVC_CA_FILE",
+                                         "SVC_TSA_URL", "SVC_TSA_ROOT", "SVC_NO_WAIT" };
     for (size_t i = 0; i < COUNT_OF(names); i++) {
         (void)unsetenv(names[i]);
     }
@@ -85,6 +86,19 @@ static void options_of_every_command_are_checked(void **state)
     assert_refused("--idempotency-key", "keys", "list", "--idempotency-key", "a b");
     assert_refused("--idempotency-key", "keys", "list", "--idempotency-key", "");
     assert_refused("CA file", "keys", "list", "--ca-file", "/nowhere");
+}
+
+static void a_busy_server_is_waited_for_unless_one_says_otherwise(void **state)
+{
+    (void)state;
+    assert_refused("takes no value", "keys", "list", "--no-wait=1");
+    assert_fault(READ("keys", "list"), NONE);
+    assert_true(cli.patience_ns == 30 * NS_PER_S);
+    assert_fault(READ("keys", "list", "--no-wait"), NONE);
+    assert_true(cli.patience_ns == 0);
+    assert_int_equal(setenv("SVC_NO_WAIT", "1", 1), 0);
+    assert_fault(READ("keys", "list"), NONE);
+    assert_true(cli.patience_ns == 0);
 }
 
 static void a_token_comes_from_a_private_file_or_the_environment(void **state)
@@ -196,6 +210,7 @@ int main(void)
         FRESH(arguments_are_counted),
         FRESH(options_are_those_of_the_command),
         FRESH(options_of_every_command_are_checked),
+        FRESH(a_busy_server_is_waited_for_unless_one_says_otherwise),
         FRESH(a_token_comes_from_a_private_file_or_the_environment),
         FRESH(options_may_stand_anywhere),
         FRESH(spans_of_a_command_are_checked),

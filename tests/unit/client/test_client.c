@@ -194,6 +194,7 @@ static void desk_new(struct desk *desk, const char *path, int64_t timeout_ms)
     *desk = (struct desk){ .config = { .signer_socket = path,
                                        .signer_address = "",
                                        .signer_client_conns = 2,
+                                       .bulkhead_tenant_share = 75,
                                        .signer_deadline = timeout_ms * NS_PER_MS },
                            .out = BUF_INIT(WIRE_RESULT_MAX) };
     assert_fault(signer_client_new(&desk->config, &desk->client), NONE);
@@ -585,6 +586,37 @@ static void a_full_bulkhead_refuses_at_once_and_leaves_a_way_for_health(void **s
     bulkhead_free(bulkhead);
 }
 
+static void one_tenant_leaves_places_to_the_others(void **state)
+{
+    (void)state;
+    struct fake fake;
+    struct bulkhead *bulkhead = NULL;
+    struct permit held[3] = { 0 };
+    assert_fault(bulkhead_new(4, 0, &bulkhead), NONE);
+    fake_start(&fake, NULL, 0);
+    {
+        CLEANUP(desk_free) struct desk desk;
+        desk_new(&desk, fake.path, 60000);
+        signer_client_bound(desk.client, bulkhead);
+        for (size_t i = 0; i < COUNT_OF(held); i++) {
+            assert_fault(bulkhead_join(bulkhead, &held[i]), NONE);
+            assert_fault(permit_charge(&held[i], desk.op->tenant, 75), NONE);
+            assert_fault(permit_turn(&held[i], clock_mono()), NONE);
+        }
+        assert_fault(sign(&desk), SATURATED); /* the fourth place is not for this one */
+        assert_int_equal(atomic_load(&fake.requests), 0);
+        forget(&desk);
+        desk.op->tenant = (struct tenant_id){ "globex" };
+        assert_fault(sign(&desk), NONE);
+        assert_int_equal(bulkhead_in_use(bulkhead), 3); /* and it gave its place back */
+    }
+    for (size_t i = 0; i < COUNT_OF(held); i++) {
+        permit_release(&held[i]);
+    }
+    fake_stop(&fake);
+    bulkhead_free(bulkhead);
+}
+
 static void every_operation_brings_back_what_the_signer_said(void **state)
 {
     (void)state;
@@ -640,6 +672,7 @@ int main(void)
         cmocka_unit_test(a_key_that_is_gone_after_a_repeated_destroy_was_destroyed),
         cmocka_unit_test(callers_beyond_the_pool_wait_their_turn),
         cmocka_unit_test(a_full_bulkhead_refuses_at_once_and_leaves_a_way_for_health),
+        cmocka_unit_test(one_tenant_leaves_places_to_the_others),
         cmocka_unit_test(every_operation_brings_back_what_the_signer_said),
     };
     return cmocka_run_group_tests_name("client", tests, NULL, NULL);

@@ -93,13 +93,39 @@ static void a_tenant_fills_no_destination_and_a_destination_no_outbox(void **sta
     assert_int_equal(count, 1);
     assert_string_equal(pairs[0].tenant.text, "b");
     assert_int_equal(pairs[0].count, 2);
-    outbox.config = (struct outbox_config){ .threads = 16 };
-    share_caps(&outbox);
-    assert_int_equal(outbox.destination_most + outbox.tenant_most, 0); /* what needs only ourselves is quick */
     outbox.config = (struct outbox_config){ .threads = 16, .cap_tenant = 2, .cap_destination = 3 };
     share_caps(&outbox);
     assert_int_equal(outbox.destination_most, 3);
     assert_int_equal(outbox.tenant_most, 2);
+}
+
+static void a_tenant_leaves_a_thread_of_our_own_to_others_while_they_have_rows(void **state)
+{
+    (void)state;
+    struct outbox outbox = { .config = { .threads = 4 } };
+    struct pair pairs[] = { pair_of(&wide, "a"), pair_of(&narrow, "a"), pair_of(&wide, "b") };
+    size_t count = 2;
+    share_caps(&outbox);
+    assert_int_equal(outbox.destination_most, 0);
+    share_out(&outbox, 4, pairs, &count); /* alone, whatever its destinations */
+    assert_int_equal(count, 2);
+    assert_int_equal(pairs[0].count, 3);
+    assert_int_equal(pairs[1].count, 1);
+    flight_of(&outbox, &wide, pairs[0].tenant)->count = 3;
+    count = 3;
+    share_out(&outbox, 1, pairs, &count);
+    assert_int_equal(count, 1);
+    assert_string_equal(pairs[0].tenant.text, "b");
+    outbox.config = (struct outbox_config){ .threads = 4, .cap_tenant = 2 }; /* what was configured holds always */
+    outbox.flights[0].count = 0;
+    share_caps(&outbox);
+    pairs[0] = pair_of(&wide, "a");
+    count = 1;
+    share_out(&outbox, 4, pairs, &count);
+    assert_int_equal(pairs[0].count, 2);
+    outbox.config = (struct outbox_config){ .threads = 1 };
+    share_caps(&outbox);
+    assert_int_equal(outbox.tenant_most, 0);
 }
 
 static void flights_are_kept_by_pair(void **state)
@@ -133,6 +159,7 @@ int main(void)
         cmocka_unit_test(everybody_gets_one_before_anybody_gets_two),
         cmocka_unit_test(no_tenant_gets_more_than_the_outbox_allows_over_all_destinations),
         cmocka_unit_test(a_tenant_fills_no_destination_and_a_destination_no_outbox),
+        cmocka_unit_test(a_tenant_leaves_a_thread_of_our_own_to_others_while_they_have_rows),
         cmocka_unit_test(flights_are_kept_by_pair),
         cmocka_unit_test(retries_come_later_and_later_up_to_a_minute),
     };

@@ -42,24 +42,70 @@ static void a_later_version_may_say_more(void **state)
     assert_string_equal(parent.parent_id, "b7ad6b7169203331");
 }
 
+static void never(void *arg, const struct trace_record *record)
+{
+    (void)arg, (void)record;
+}
+
 /* What it says about being sampled is its last bit; the others are for whoever knows them. */
-static void the_callers_flag_is_read_and_passed_on(void **state)
+static void the_flag_of_a_known_caller_is_read_and_passed_on(void **state)
 {
     (void)state;
     static const struct {
         const char *flags;
         bool sampled;
     } cases[] = { { "00", false }, { "01", true }, { "02", false }, { "03", true }, { "fe", false }, { "ff", true } };
-    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+    for (size_t i = 0; i < 2 * COUNT_OF(cases); i++) {
         CLEANUP(op_freep) struct op *op = test_op();
         char header[TRACEPARENT_LEN + 1], text[TRACEPARENT_LEN + 1];
-        (void)snprintf(header, sizeof(header), "%.53s%s", GOOD, cases[i].flags);
+        bool sampled = cases[i / 2].sampled;
+        (void)snprintf(header, sizeof(header), "%.53s%s", GOOD, cases[i / 2].flags);
         const struct message message = { .headers = { { "traceparent", header } }, .header_count = 1 };
+        trace_start(never, NULL, i % 2 == 0 ? 0 : TRACE_SAMPLE_ALL);
         assert_fault(trace_begin(op, &message), NONE);
-        assert_int_equal(op->sampled, cases[i].sampled);
+        trace_caller_known(op, &message);
+        assert_int_equal(trace_sampled(op->trace_id), sampled); /* later steps of it too */
+        trace_stop();
+        assert_int_equal(op->sampled, sampled);
         traceparent_print(op, text);
-        assert_string_equal(text + 53, cases[i].sampled ? "01" : "00");
+        assert_string_equal(text + 53, sampled ? "01" : "00");
     }
+}
+
+/* Whoever it is may ask for nothing to be recorded; for more than the ratio, neither by the flag nor by choosing the
+ * id. */
+static void a_stranger_gets_no_more_recorded_than_the_ratio_gives(void **state)
+{
+    (void)state;
+    static const char *const flags[] = { "00", "01" };
+    const struct message nothing = { .header_count = 0 };
+    unsigned recorded = 0;
+    for (unsigned i = 0; i < 4; i++) {
+        CLEANUP(op_freep) struct op *op = test_op();
+        char header[TRACEPARENT_LEN + 1], text[TRACEPARENT_LEN + 1];
+        (void)snprintf(header, sizeof(header), "00-1af7651916cd43dd9448eb211c80319%x-b7ad6b7169203331-%s", i,
+                       flags[i % 2]);
+        const struct message message = { .headers = { { "traceparent", header } }, .header_count = 1 };
+        trace_start(never, NULL, i < 2 ? 0 : TRACE_SAMPLE_ALL);
+        assert_fault(trace_begin(op, &message), NONE);
+        assert_int_equal(op->sampled, i == 3);
+        traceparent_print(op, text);
+        assert_string_equal(text + 53, i == 3 ? "01" : "00");
+        assert_int_equal(trace_sampled(op->trace_id), i >= 2); /* its word is not kept */
+        assert_fault(trace_begin(op, &nothing), NONE);
+        trace_caller_known(op, &nothing);
+        assert_int_equal(op->sampled, i >= 2); /* who says nothing leaves it to the ratio */
+        trace_stop();
+    }
+    trace_start(never, NULL, TRACE_SAMPLE_ALL / 2);
+    for (unsigned i = 0; i < 200; i++) {
+        CLEANUP(op_freep) struct op *op = test_op();
+        const struct message message = { .headers = { { "traceparent", GOOD } }, .header_count = 1 };
+        assert_fault(trace_begin(op, &message), NONE);
+        recorded += op->sampled;
+    }
+    trace_stop();
+    assert_in_range(recorded, 1, 199);
 }
 
 static void a_trace_is_continued_with_a_span_of_its_own(void **state)
@@ -192,7 +238,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(malformed_traceparents_are_not_continued),
         cmocka_unit_test(a_later_version_may_say_more),
-        cmocka_unit_test(the_callers_flag_is_read_and_passed_on),
+        cmocka_unit_test(the_flag_of_a_known_caller_is_read_and_passed_on),
+        cmocka_unit_test(a_stranger_gets_no_more_recorded_than_the_ratio_gives),
         cmocka_unit_test(a_trace_is_continued_with_a_span_of_its_own),
         cmocka_unit_test(without_one_good_parent_every_trace_is_new),
         cmocka_unit_test(what_is_no_tracestate_is_dropped_whole),

@@ -231,6 +231,35 @@ static void work_as_another_user_reports_its_fault_and_note(void **state)
     assert_string_equal(scratch->op->note.detail, "refused because of a reason");
 }
 
+/* A file that one of our own groups may read is none that the user may. */
+static void a_file_is_opened_with_the_users_groups_alone_and_ours_come_back(void **state)
+{
+    struct scratch *scratch = *state;
+    char path[128];
+    gid_t before[64], own[] = { 0, 4711 }, after[8];
+    int fd = -1, count = getgroups(64, before);
+    if (geteuid() != 0) {
+        skip();
+    }
+    assert_true(count >= 0);
+    (void)snprintf(path, sizeof(path), "%s/file", scratch->dir);
+    int made = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_true(made >= 0 && fchown(made, 0, 4711) == 0 && fchmod(made, 0040) == 0 && close(made) == 0);
+    assert_int_equal(setgroups(2, own), 0);
+    struct fault refused = process_open_as(scratch->op, "nobody", path, &fd);
+    int restored = getgroups(8, after);
+    assert_int_equal(setgroups((size_t)count, before), 0);
+    assert_fault(refused, IO);
+    assert_int_equal(restored, 2);
+    assert_memory_equal(after, own, sizeof(own));
+    assert_int_equal(geteuid(), 0);
+    assert_int_equal(getegid(), 0);
+    scratch_renew(scratch, 60000);
+    assert_int_equal(chmod(path, 0004), 0);
+    assert_fault(process_open_as(scratch->op, "nobody", path, &fd), NONE);
+    (void)close(fd);
+}
+
 static void work_that_dies_is_a_fault(void **state)
 {
     struct scratch *scratch = *state;
@@ -268,6 +297,7 @@ int main(void)
         scratch_test(a_start_that_fails_is_reported_with_a_listener_too),
         scratch_test(an_answer_is_kept_apart_from_the_log),
         scratch_test(work_as_another_user_reports_its_fault_and_note),
+        scratch_test(a_file_is_opened_with_the_users_groups_alone_and_ours_come_back),
         scratch_test(work_that_dies_is_a_fault),
         scratch_test(work_as_another_user_cannot_go_back),
         scratch_test(work_as_another_user_has_its_rights_and_gives_back_its_output),

@@ -182,6 +182,23 @@ static void special_numbers_have_their_names(void **state)
     assert_non_null(strstr(text, "svc_level{tank=\"d\"} 1763698236\n"));
 }
 
+static void all_series_of_a_gauge_are_set_at_once_and_none_is_made(void **state)
+{
+    static const struct metric beside = { "svc_beside", METRIC_GAUGE, "Beside.", { 0 } };
+    (void)state;
+    CLEANUP(metrics_freep) struct metrics *metrics = NULL;
+    assert_fault(metrics_new(&metrics), NONE);
+    metrics_set_all(metrics, &gauge, NAN); /* not known yet */
+    metrics_set(metrics, &gauge, 1, (const char *const[]){ "a" });
+    metrics_set(metrics, &gauge, 2, (const char *const[]){ "b" });
+    metrics_set(metrics, &beside, 3, NULL);
+    metrics_set_all(metrics, &gauge, NAN);
+    CLEANUP(buf_free) struct buf out = BUF_INIT(65536);
+    const char *text = printed(metrics, &out);
+    assert_non_null(strstr(text, "svc_level{tank=\"a\"} NaN\nsvc_level{tank=\"b\"} NaN\n"));
+    assert_non_null(strstr(text, "svc_beside 3\n"));
+}
+
 static void series_beyond_the_cap_are_counted_together(void **state)
 {
     (void)state;
@@ -195,6 +212,13 @@ static void series_beyond_the_cap_are_counted_together(void **state)
     CLEANUP(buf_free) struct buf out = BUF_INIT(1 << 20);
     const char *text = printed(metrics, &out);
     assert_non_null(strstr(text, "svc_level{tank=\"other\"} 50\n"));
+    metrics_set(metrics, &gauge, 7, (const char *const[]){ "t0" });
+    metrics_set(metrics, &gauge, 7, (const char *const[]){ "new" });
+    buf_clear(&out);
+    text = printed(metrics, &out);
+    assert_non_null(strstr(text, "{tank=\"other\"} 50\n")); /* one that is set does not stand for others */
+    assert_non_null(strstr(text, "{tank=\"t0\"} 7\n"));
+    assert_null(strstr(text, "{tank=\"new\"}"));
     char last[64];
     (void)snprintf(last, sizeof(last), "{tank=\"t%d\"} 1\n", METRICS_SERIES_MAX - 1);
     assert_non_null(strstr(text, last));
@@ -267,6 +291,7 @@ int main(void)
         cmocka_unit_test(a_histogram_is_cumulative_with_sum_and_count),
         cmocka_unit_test(a_page_of_the_manual_lists_what_is_registered_by_name),
         cmocka_unit_test(special_numbers_have_their_names),
+        cmocka_unit_test(all_series_of_a_gauge_are_set_at_once_and_none_is_made),
         cmocka_unit_test(series_beyond_the_cap_are_counted_together),
         cmocka_unit_test(long_label_values_are_cut),
         cmocka_unit_test(threads_lose_no_sample),
