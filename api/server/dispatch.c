@@ -212,7 +212,7 @@ static struct fault run_once(struct exchange *x)
                                           .query = x->message->query,
                                           .body = x->request.raw_body,
                                           .instance = services->instance };
-    struct idempotency_claim claim;
+    struct idempotency_claim claim = { 0 };
     bool ran = false;
     bool ours = false;
     TRY(TRACED(x->op, TRACE_INTERNAL, "idempotency claim", NULL, NULL,
