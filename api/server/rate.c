@@ -92,12 +92,6 @@ int rate_retry_after_s(int64_t tokens, int64_t requests, int64_t window_us)
     return (int)at_least((us + US_PER_S - 1) / US_PER_S, 1);
 }
 
-int64_t rate_refilled(int64_t tokens, int64_t elapsed_us, int64_t requests, int64_t window_us)
-{
-    int64_t grown = at_least(at_most(elapsed_us, window_us), 0) * requests;
-    return at_most(tokens + grown / window_us * TOKEN + grown % window_us * TOKEN / window_us, requests * TOKEN);
-}
-
 struct fault rate_new(const struct config *config, struct store *store, struct metrics *metrics, struct rate **ret_rate)
 {
     struct rate *made = NULL;

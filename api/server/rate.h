@@ -38,8 +38,5 @@ void rate_refund(const struct op *op, struct rate *rate);
 
 /* Seconds until `tokens` millionths have become a whole one: at least 1. Pure. */
 int rate_retry_after_s(int64_t tokens, int64_t requests, int64_t window_us);
-/* What a bucket with `tokens` millionths has after `elapsed_us`: the statement's own arithmetic, never rounded up.
- * Pure. */
-int64_t rate_refilled(int64_t tokens, int64_t elapsed_us, int64_t requests, int64_t window_us);
 
 #endif

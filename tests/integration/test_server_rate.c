@@ -123,7 +123,18 @@ static void what_a_dead_instance_had_leased_is_lost_and_not_spent_twice(void **s
     assert_int_equal(spent, 640 - 8); /* a first lease is eight */
 }
 
-static void the_statement_refills_as_the_function_does_and_the_hosts_clock_does_not_matter(void **state)
+/* The tenant's bucket is empty, and was filled last so many seconds ago. */
+static void empty_since(const char *seconds)
+{
+    char script[256];
+    (void)snprintf(script, sizeof(script),
+                   "UPDATE svc.rate_buckets SET tokens = 0, refilled_us = (extract(epoch FROM clock_timestamp()) "
+                   "* 1000000)::int8 - (%s::numeric * 1000000)::int8 WHERE tenant_id = 'refilled'",
+                   seconds);
+    assert_ok(as_superuser(script));
+}
+
+static void a_bucket_fills_with_time_and_the_hosts_clock_does_not_matter(void **state)
 {
     (void)state;
     CLEANUP(op_freep) struct op *op = test_op("refilled", 30000);
@@ -133,12 +144,7 @@ static void the_statement_refills_as_the_function_does_and_the_hosts_clock_does_
     } cases[] = { { "0", 0 }, { "3.5", 3 }, { "60", 60 }, { "100000", 60 }, { "-100000", 0 } };
     assert_ok(as_superuser("INSERT INTO svc.rate_buckets VALUES ('refilled', 0, 0)"));
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
-        char script[256];
-        (void)snprintf(script, sizeof(script),
-                       "UPDATE svc.rate_buckets SET tokens = 0, refilled_us = (extract(epoch FROM clock_timestamp()) "
-                       "* 1000000)::int8 - (%s::numeric * 1000000)::int8 WHERE tenant_id = 'refilled'",
-                       cases[i].since);
-        assert_ok(as_superuser(script));
+        empty_since(cases[i].since);
         CLEANUP(rate_freep) struct rate *rate = limiter(0, 60, 60 * NS_PER_S);
         mono_ns begun = clock_mono();
         int64_t spent = 0;
@@ -148,6 +154,23 @@ static void the_statement_refills_as_the_function_does_and_the_hosts_clock_does_
         int64_t meanwhile = (clock_mono() - begun) / NS_PER_S + 1;
         assert_in_range(spent, cases[i].expected, cases[i].expected + meanwhile);
     }
+}
+
+static void a_part_of_a_request_is_kept_and_the_largest_budget_does_not_overflow(void **state)
+{
+    (void)state;
+    CLEANUP(op_freep) struct op *op = test_op("refilled", 30000);
+    CLEANUP(rate_freep) struct rate *small = limiter(0, 1, DAY_NS);
+    CLEANUP(rate_freep) struct rate *large = limiter(0, 1000000, DAY_NS);
+    assert_ok(as_superuser("INSERT INTO svc.rate_buckets VALUES ('refilled', 0, 0) ON CONFLICT DO NOTHING"));
+    empty_since("43200");
+    assert_fault(take(op, small), RATE_LIMITED);
+    assert_in_range(op->note.retry_after_s, 43000, 43200); /* half of it was there */
+    empty_since("86399");
+    assert_ok(take(op, large));
+    assert_ok(
+        as_superuser("DO $$ BEGIN ASSERT (SELECT tokens BETWEEN 999000000000 AND 999999999999 FROM svc.rate_buckets "
+                     "WHERE tenant_id = 'refilled'); END $$"));
 }
 
 static void a_tenants_bucket_is_nobody_elses(void **state)
@@ -185,7 +208,8 @@ int main(void)
         cmocka_unit_test(a_spent_budget_refuses_and_says_when_to_come_again),
         cmocka_unit_test(two_instances_never_spend_more_than_the_budget_and_waste_little_of_it),
         cmocka_unit_test(what_a_dead_instance_had_leased_is_lost_and_not_spent_twice),
-        cmocka_unit_test(the_statement_refills_as_the_function_does_and_the_hosts_clock_does_not_matter),
+        cmocka_unit_test(a_bucket_fills_with_time_and_the_hosts_clock_does_not_matter),
+        cmocka_unit_test(a_part_of_a_request_is_kept_and_the_largest_budget_does_not_overflow),
         cmocka_unit_test(a_tenants_bucket_is_nobody_elses),
         cmocka_unit_test(a_busy_tenant_asks_seldom),
     };
