@@ -3,11 +3,9 @@
 #define API_SNAPSHOT_FILE_INTERNAL_H
 
 #include "api/snapshot/file.h"
-
-#include <openssl/evp.h>
+#include "appliance/base/hashed_file.h"
 
 #define SNAPSHOT_MAGIC        "SVCRMS1\n"
-#define SNAPSHOT_CHUNK        ((size_t)1 << 18)
 #define SNAPSHOT_MANIFEST_MAX ((size_t)1 << 17)
 
 /* What the manifest says of one table. */
@@ -16,8 +14,5 @@ struct snapshot_table {
     uint64_t rows, bytes;
     struct sha256 sha256;
 };
-
-/* A running SHA-256. */
-struct fault snapshot_digest_new(EVP_MD_CTX **ret_digest);
 
 #endif

@@ -1,18 +1,11 @@
 #include "api/snapshot/file_internal.h"
 
 #include "appliance/base/alloc.h"
-#include "appliance/base/crypto.h"
 #include "appliance/base/json.h"
 
-#include <errno.h>
-#include <unistd.h>
-
 struct snapshot_reader {
-    int fd;
-    EVP_MD_CTX *digest, *table;
-    struct buf chunk; /* what was read from the file and is not taken yet, from `at` on */
-    size_t at;
-    uint64_t taken; /* bytes of the file */
+    struct hashed_reader file;
+    EVP_MD_CTX *table; /* the digest of the table at hand */
     struct buf block;
     struct op *op; /* its arena holds the header's texts */
     struct snapshot_header header;
@@ -26,9 +19,8 @@ struct snapshot_reader {
 void snapshot_reader_free(struct snapshot_reader *reader)
 {
     if (reader != NULL) {
-        EVP_MD_CTX_free(reader->digest);
+        hashed_reader_close(&reader->file);
         EVP_MD_CTX_free(reader->table);
-        buf_free(&reader->chunk);
         buf_free(&reader->block);
         buf_free(&reader->columns);
         op_free(reader->op);
@@ -41,85 +33,11 @@ const struct snapshot_header *snapshot_reader_header(const struct snapshot_reade
     return &reader->header;
 }
 
-static struct fault bad(struct op *op, const struct snapshot_reader *reader, const char *what)
+static struct fault take_block(struct op *op, struct snapshot_reader *reader, size_t most, struct buf *out)
 {
-    return op_fail(op, FAULT(SNAPSHOT_INVALID), "the snapshot is damaged at byte %llu: %s",
-                   (unsigned long long)reader->taken, what);
-}
-
-/* ---- bytes ---- */
-
-/* *ret_more = false at the end of the file. */
-static struct fault fill(struct op *op, struct snapshot_reader *reader, bool *ret_more)
-{
-    uint8_t *at = NULL;
-    buf_clear(&reader->chunk);
-    reader->at = 0;
-    TRY(buf_reserve(&reader->chunk, SNAPSHOT_CHUNK, &at));
-    ssize_t got = 0;
-    do {
-        got = read(reader->fd, at, SNAPSHOT_CHUNK);
-    } while (got < 0 && errno == EINTR);
-    reader->chunk.len = got > 0 ? (size_t)got : 0;
-    if (got < 0) {
-        return op_fail(op, FAULT(IO), "the snapshot cannot be read");
-    }
-    *ret_more = got > 0;
-    return OK;
-}
-
-static struct fault take(struct op *op, struct snapshot_reader *reader, void *out, size_t len)
-{
-    uint8_t *to = out;
-    while (len > 0) {
-        bool more = true;
-        if (reader->at == reader->chunk.len) {
-            TRY(fill(op, reader, &more));
-        }
-        if (!more) {
-            return bad(op, reader, "the file ends here");
-        }
-        size_t here = reader->chunk.len - reader->at, part = len < here ? len : here;
-        memcpy(to, reader->chunk.at + reader->at, part);
-        reader->at += part;
-        reader->taken += part;
-        to += part;
-        len -= part;
-    }
-    return OK;
-}
-
-static struct fault take_hashed(struct op *op, struct snapshot_reader *reader, void *out, size_t len)
-{
-    TRY(take(op, reader, out, len));
-    REQUIRE(EVP_DigestUpdate(reader->digest, out, len) == 1, CRYPTO);
-    return OK;
-}
-
-static struct fault take_number(struct op *op, struct snapshot_reader *reader, size_t bytes, uint64_t *ret_number)
-{
-    uint8_t text[8] = { 0 };
-    uint64_t number = 0;
-    TRY(take_hashed(op, reader, text, bytes));
-    for (size_t i = 0; i < bytes; i++) {
-        number = number << 8 | text[i];
-    }
-    *ret_number = number;
-    return OK;
-}
-
-static struct fault take_block(struct op *op, struct snapshot_reader *reader, size_t least, size_t most,
-                               struct buf *out)
-{
-    uint8_t *at = NULL;
     uint64_t len = 0;
-    TRY(take_number(op, reader, 4, &len));
-    if (len < least || len > most) {
-        return bad(op, reader, "a length that no snapshot has");
-    }
-    buf_clear(out);
-    TRY(buf_reserve(out, (size_t)len, &at));
-    return take_hashed(op, reader, at, (size_t)len);
+    TRY(hashed_take_number(op, &reader->file, 4, &len));
+    return hashed_take_block(op, &reader->file, len, most, out);
 }
 
 /* A name: [a-z0-9_.-], as tables and tenants have. */
@@ -127,16 +45,16 @@ static struct fault take_name(struct op *op, struct snapshot_reader *reader, siz
                               char out[SNAPSHOT_NAME_MAX + 1])
 {
     uint64_t len = 0;
-    TRY(take_number(op, reader, 2, &len));
+    TRY(hashed_take_number(op, &reader->file, 2, &len));
     if (len < least || len > SNAPSHOT_NAME_MAX) {
-        return bad(op, reader, "a length that no snapshot has");
+        return hashed_bad(op, &reader->file, "a length that no snapshot has");
     }
-    TRY(take_hashed(op, reader, out, (size_t)len));
+    TRY(hashed_take(op, &reader->file, out, (size_t)len));
     out[len] = '\0';
     for (size_t i = 0; i < len; i++) {
         char c = out[i];
         if ((c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '_' && c != '-' && c != '.') {
-            return bad(op, reader, "a name that no snapshot has");
+            return hashed_bad(op, &reader->file, "a name that no snapshot has");
         }
     }
     return OK;
@@ -186,21 +104,19 @@ struct fault snapshot_reader_new(struct op *op, int fd, struct snapshot_reader *
     CLEANUP(snapshot_reader_freep) struct snapshot_reader *made = NULL;
     char magic[sizeof(SNAPSHOT_MAGIC) - 1], kind = 0;
     TRY(mem_new(1, sizeof(*made), &made));
-    made->fd = fd;
-    made->chunk = (struct buf)BUF_INIT(SNAPSHOT_CHUNK);
+    TRY(hashed_reader_open(fd, FAULT_SNAPSHOT_INVALID, "snapshot", &made->file));
     made->block = (struct buf)BUF_INIT(SNAPSHOT_PIECE_MAX);
     made->columns = (struct buf)BUF_INIT(SNAPSHOT_COLUMNS_MAX + 1);
     TRY(op_new("system:snapshot", (struct tenant_id){ 0 }, 1000, &made->op));
-    TRY(snapshot_digest_new(&made->digest));
-    TRY(take_hashed(op, made, magic, sizeof(magic)));
+    TRY(hashed_take(op, &made->file, magic, sizeof(magic)));
     if (memcmp(magic, SNAPSHOT_MAGIC, sizeof(magic)) != 0) {
         return op_fail(op, FAULT(SNAPSHOT_INVALID), "this is no snapshot of a read model");
     }
-    TRY(take_hashed(op, made, &kind, 1));
+    TRY(hashed_take(op, &made->file, &kind, 1));
     if (kind != 'H') {
-        return bad(op, made, "its header is missing");
+        return hashed_bad(op, &made->file, "its header is missing");
     }
-    TRY(take_block(op, made, 1, SNAPSHOT_HEADER_MAX, &made->block));
+    TRY(take_block(op, made, SNAPSHOT_HEADER_MAX, &made->block));
     TRY(read_header(op, made));
     *ret_reader = TAKE(made);
     return OK;
@@ -222,14 +138,14 @@ static struct fault open_table(struct op *op, struct snapshot_reader *reader, co
 {
     for (size_t i = 0; i < reader->count; i++) {
         if (strcmp(reader->tables[i].name, name) == 0) {
-            return i + 1 == reader->count ? OK : bad(op, reader, "a table comes twice");
+            return i + 1 == reader->count ? OK : hashed_bad(op, &reader->file, "a table comes twice");
         }
     }
     if (reader->count == SNAPSHOT_TABLES_MAX) {
-        return bad(op, reader, "more tables than a snapshot has");
+        return hashed_bad(op, &reader->file, "more tables than a snapshot has");
     }
     TRY(close_table(reader));
-    TRY(snapshot_digest_new(&reader->table));
+    TRY(sha256_begin(&reader->table));
     struct snapshot_table *table = &reader->tables[reader->count++];
     *table = (struct snapshot_table){ 0 };
     memcpy(table->name, name, strlen(name) + 1);
@@ -241,13 +157,13 @@ static struct fault take_section(struct op *op, struct snapshot_reader *reader, 
     char name[SNAPSHOT_NAME_MAX + 1];
     const char *columns = NULL;
     if (reader->in_section) {
-        return bad(op, reader, "a section within another one");
+        return hashed_bad(op, &reader->file, "a section within another one");
     }
     TRY(take_name(op, reader, 1, name));
     TRY(take_name(op, reader, 0, reader->tenant));
-    TRY(take_block(op, reader, 1, SNAPSHOT_COLUMNS_MAX, &reader->columns));
+    TRY(take_block(op, reader, SNAPSHOT_COLUMNS_MAX, &reader->columns));
     if (memchr(reader->columns.at, 0, reader->columns.len) != NULL) {
-        return bad(op, reader, "columns that no snapshot has");
+        return hashed_bad(op, &reader->file, "columns that no snapshot has");
     }
     TRY(buf_cstr(&reader->columns, &columns));
     TRY(open_table(op, reader, name));
@@ -261,9 +177,9 @@ static struct fault take_section(struct op *op, struct snapshot_reader *reader, 
 static struct fault take_data(struct op *op, struct snapshot_reader *reader, struct snapshot_entry *entry)
 {
     if (!reader->in_section) {
-        return bad(op, reader, "data outside of a section");
+        return hashed_bad(op, &reader->file, "data outside of a section");
     }
-    TRY(take_block(op, reader, 1, SNAPSHOT_PIECE_MAX, &reader->block));
+    TRY(take_block(op, reader, SNAPSHOT_PIECE_MAX, &reader->block));
     entry->data = buf_span(&reader->block);
     REQUIRE(EVP_DigestUpdate(reader->table, entry->data.at, entry->data.len) == 1, CRYPTO);
     reader->tables[reader->count - 1].bytes += entry->data.len;
@@ -273,9 +189,9 @@ static struct fault take_data(struct op *op, struct snapshot_reader *reader, str
 static struct fault take_section_end(struct op *op, struct snapshot_reader *reader, struct snapshot_entry *entry)
 {
     struct snapshot_table *table = &reader->tables[reader->count > 0 ? reader->count - 1 : 0];
-    TRY(take_number(op, reader, 8, &entry->rows));
+    TRY(hashed_take_number(op, &reader->file, 8, &entry->rows));
     if (!reader->in_section || entry->rows > INT64_MAX / 2 || table->rows > INT64_MAX / 2) {
-        return bad(op, reader, "the end of no section");
+        return hashed_bad(op, &reader->file, "the end of no section");
     }
     table->rows += entry->rows;
     reader->in_section = false;
@@ -311,7 +227,7 @@ static struct fault compare_manifest(struct op *op, struct snapshot_reader *read
         jin_decode(reader->op, buf_span(&reader->block), manifest_fields, COUNT_OF(manifest_fields), &text);
     fault = FAULTED(fault) ? fault : jin_array(reader->op, text.tables, SNAPSHOT_TABLES_MAX, &items, &count);
     if (FAULTED(fault) || count != reader->count) {
-        return bad(op, reader, "its manifest does not fit what stands before it");
+        return hashed_bad(op, &reader->file, "its manifest does not fit what stands before it");
     }
     for (size_t i = 0; i < count; i++) {
         struct table_text row = { 0 };
@@ -319,7 +235,7 @@ static struct fault compare_manifest(struct op *op, struct snapshot_reader *read
         if (FAULTED(jin_decode(reader->op, items[i], table_fields, COUNT_OF(table_fields), &row)) ||
             strcmp(row.name, table->name) != 0 || (uint64_t)row.rows != table->rows ||
             (uint64_t)row.bytes != table->bytes || !span_equal(row.sha256, SPAN_ARRAY(table->sha256.at))) {
-            return bad(op, reader, "its manifest does not fit what stands before it");
+            return hashed_bad(op, &reader->file, "its manifest does not fit what stands before it");
         }
         totals->rows += table->rows;
     }
@@ -331,27 +247,21 @@ static struct fault take_end(struct op *op, struct snapshot_reader *reader, stru
 {
     struct sha256 digest;
     char kind = 0;
-    bool more = false;
     if (reader->in_section) {
-        return bad(op, reader, "a section does not end");
+        return hashed_bad(op, &reader->file, "a section does not end");
     }
     TRY(close_table(reader));
-    TRY(take_block(op, reader, 1, SNAPSHOT_MANIFEST_MAX, &reader->block));
+    TRY(take_block(op, reader, SNAPSHOT_MANIFEST_MAX, &reader->block));
     TRY(compare_manifest(op, reader, totals));
-    REQUIRE(EVP_DigestFinal_ex(reader->digest, digest.at, NULL) == 1, CRYPTO);
-    TRY(take(op, reader, &kind, 1));
-    TRY(take(op, reader, totals->digest.at, sizeof(totals->digest.at)));
-    TRY(take(op, reader, totals->mac.at, sizeof(totals->mac.at)));
+    TRY(hashed_reader_digest(&reader->file, &digest));
+    TRY(hashed_take_raw(op, &reader->file, &kind, 1));
+    TRY(hashed_take_raw(op, &reader->file, totals->digest.at, sizeof(totals->digest.at)));
+    TRY(hashed_take_raw(op, &reader->file, totals->mac.at, sizeof(totals->mac.at)));
     if (kind != 'E' || !span_equal(SPAN_ARRAY(digest.at), SPAN_ARRAY(totals->digest.at))) {
-        return bad(op, reader, "its end does not fit what stands before it");
+        return hashed_bad(op, &reader->file, "its end does not fit what stands before it");
     }
-    if (reader->at == reader->chunk.len) {
-        TRY(fill(op, reader, &more));
-    }
-    if (more || reader->at != reader->chunk.len) {
-        return bad(op, reader, "something stands behind its end");
-    }
-    totals->bytes = reader->taken;
+    TRY(hashed_reader_end(op, &reader->file));
+    totals->bytes = reader->file.taken;
     reader->ended = true;
     return OK;
 }
@@ -362,7 +272,7 @@ struct fault snapshot_reader_next(struct op *op, struct snapshot_reader *reader,
     struct snapshot_entry entry = { 0 };
     struct fault fault = OK;
     char kind = 0;
-    TRY(take_hashed(op, reader, &kind, 1));
+    TRY(hashed_take(op, &reader->file, &kind, 1));
     switch (kind) {
     case 'T':
         entry.kind = SNAPSHOT_SECTION;
@@ -381,7 +291,7 @@ struct fault snapshot_reader_next(struct op *op, struct snapshot_reader *reader,
         fault = take_end(op, reader, &entry.totals);
         break;
     default:
-        return bad(op, reader, "an entry that no snapshot has");
+        return hashed_bad(op, &reader->file, "an entry that no snapshot has");
     }
     TRY(fault);
     *ret_entry = entry;
