@@ -174,12 +174,15 @@ static struct fault embedded_ask(struct op *op, const struct config *config)
     return OK;
 }
 
-/* One address of nats.url, "[nats|tls]://[user[:password]@]host[:port]". */
-static struct fault external_ask(struct op *op, struct span address)
+/* One address of nats.url, "[nats|tls]://[user[:password]@]host[:port]". A server that wants TLS may keep silent until
+ * it is greeted by TLS (handshake_first): that it takes the connection is all that is asked of it here; svc-api, which
+ * has the certificates, asks the rest and tells by its readiness. */
+static struct fault external_ask(struct op *op, const struct config *config, struct span address)
 {
     const char *text = NULL, *host = NULL, *port = NULL;
     TRY(arena_text(op->arena, address, &text));
     const char *scheme = strstr(text, "://");
+    bool tls = config->nats_tls_ca[0] != '\0' || strncmp(text, "tls://", 6) == 0;
     text = scheme != NULL ? scheme + 3 : text;
     const char *at = strrchr(text, '@');
     text = at != NULL ? at + 1 : text;
@@ -189,7 +192,7 @@ static struct fault external_ask(struct op *op, struct span address)
     TRY(port_split(op, text, &host, &port));
     CLEANUP(buf_free) struct buf greeting = BUF_INIT(GREETING_MAX);
     CLEANUP(fd_closep) int fd = -1;
-    return greet(op, host, port, &fd, &greeting);
+    return tls ? port_connect(op, host, port, &fd) : greet(op, host, port, &fd, &greeting);
 }
 
 static struct fault external_check(struct op *op, const struct config *config)
@@ -197,7 +200,7 @@ static struct fault external_check(struct op *op, const struct config *config)
     const char *at = config->nats_url;
     while (*at != '\0') {
         size_t len = strcspn(at, ", ");
-        if (len > 0 && !FAULTED(external_ask(op, span_of(at, len)))) {
+        if (len > 0 && !FAULTED(external_ask(op, config, span_of(at, len)))) {
             return OK;
         }
         at += len;

@@ -92,6 +92,17 @@ static void an_external_server_that_is_not_there_is_unavailable(void **state)
     assert_fault(nats_check(scratch->op, &scratch->config), LOG_UNAVAILABLE);
 }
 
+static void an_external_server_that_speaks_only_after_a_tls_greeting_is_there(void **state)
+{
+    struct scratch *scratch = *state;
+    int held = -1;
+    char url[64];
+    (void)snprintf(url, sizeof(url), "tls://127.0.0.1:%d", (int)pick_port(&held));
+    scratch->config.nats_url = url;
+    assert_fault(nats_check(scratch->op, &scratch->config), NONE);
+    (void)close(held);
+}
+
 static void strangers_are_not_let_in(void **state)
 {
     struct scratch *scratch = *state;
@@ -145,6 +156,7 @@ int main(void)
         scratch_test(a_taken_port_is_refused_before_anything_is_written),
         scratch_test(a_data_folder_that_the_server_would_misread_is_refused),
         scratch_test(an_external_server_that_is_not_there_is_unavailable),
+        scratch_test(an_external_server_that_speaks_only_after_a_tls_greeting_is_there),
         scratch_test(strangers_are_not_let_in),
         scratch_test(the_credentials_open_it_and_it_says_that_it_syncs_every_write),
     };
