@@ -244,5 +244,7 @@ struct fault codesign_accept(struct op *op, struct services *services, const str
         .count = count,
     };
     uint64_t seq = 0;
-    return events_append(op, services->log, &append, &seq);
+    TRY(events_append(op, services->log, &append, &seq));
+    projector_hurry(services->projector, seq); /* the caller waits for the signature: for the row that asks for it */
+    return OK;
 }

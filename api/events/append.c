@@ -62,15 +62,15 @@ static struct fault look_again(struct op *op, struct event_log *log)
 struct publication {
     const struct event_append *append;
     struct uuid message_id;
-    natsMsg *message;
-    bool sent; /* once it went out without an answer, it may be stored */
+    char subject[SUBJECT_MAX];
+    struct buf body; /* the library is given bytes and not a message of its own: each of those it frees in a thread */
+    bool sent;       /* once it went out without an answer, it may be stored */
     mono_ns started;
     bool duplicate; /* it was there before */
 };
 
 static struct fault fill_message(struct op *op, const struct event_append *append, struct publication *publication)
 {
-    CLEANUP(buf_free) struct buf body = BUF_INIT(EVENT_MESSAGE_MAX);
     struct event_body parts = {
         .actor = &op->principal,
         .tenant = op->tenant,
@@ -81,17 +81,15 @@ static struct fault fill_message(struct op *op, const struct event_append *appen
         .events = append->events,
         .count = append->count,
     };
-    struct fault encoded = event_message_encode(&parts, &body);
+    struct fault encoded = event_message_encode(&parts, &publication->body);
     if (encoded.code == FAULT_TOO_LARGE) {
         return op_fail(op, encoded, "the events take more than %zu bytes together", EVENT_MESSAGE_MAX);
     }
     if (FAULTED(encoded)) {
         return op_fail(op, encoded, "an event to append is not well-formed: tenant, lane, type or data");
     }
-    char subject[SUBJECT_MAX];
-    (void)snprintf(subject, sizeof(subject), "svc.events.%s.%s", op->tenant.text, append->lane);
-    natsStatus status = natsMsg_Create(&publication->message, subject, NULL, (const char *)body.at, (int)body.len);
-    return status == NATS_OK ? OK : nats_fault(op, status, 0, "making a message");
+    (void)snprintf(publication->subject, SUBJECT_MAX, "svc.events.%s.%s", op->tenant.text, append->lane);
+    return OK;
 }
 
 static struct fault publish_once(struct op *op, struct event_log *log, struct publication *publication,
@@ -111,7 +109,8 @@ static struct fault publish_once(struct op *op, struct event_log *log, struct pu
     options.ExpectLastSubjectSeq = append->expect ? append->expected : 0;
     options.ExpectNoMessage = append->expect && append->expected == 0;
     op->event_log_waits++;
-    status = js_PublishMsg(&ack, log->js, publication->message, &options, &code);
+    status = js_Publish(&ack, log->js, publication->subject, publication->body.at, (int)publication->body.len, &options,
+                        &code);
     if (status == NATS_OK) {
         *ret_seq = ack->Sequence;
         publication->duplicate = ack->Duplicate;
@@ -176,7 +175,9 @@ struct fault events_append(struct op *op, struct event_log *log, const struct ev
 {
     BUG_IF(op->tx_open != 0);
     TRY(op_settle(op));
-    struct publication publication = { .append = append, .message_id = append->message_id, .started = clock_mono() };
+    struct publication publication = {
+        .append = append, .message_id = append->message_id, .body = BUF_INIT(EVENT_MESSAGE_MAX), .started = clock_mono()
+    };
     if (publication.message_id.text[0] == '\0') {
         TRY(uuid_new(&publication.message_id));
     }
@@ -187,7 +188,7 @@ struct fault events_append(struct op *op, struct event_log *log, const struct ev
     if (!FAULTED(fault)) {
         fault = publish(op, log, &publication, &seq);
     }
-    natsMsg_Destroy(publication.message);
+    buf_free(&publication.body);
     if (span.on && !FAULTED(fault)) {
         span.id = publication.duplicate ? span.id : trace_append_id(publication.message_id.text);
         span.attribute = (struct trace_attribute){ "svc.stream.sequence", NULL, (int64_t)seq };

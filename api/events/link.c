@@ -20,6 +20,7 @@
 #define LOOK_EVERY_NS   (2 * NS_PER_S)
 #define CLOSED_AGAIN_NS (10 * NS_PER_S)
 #define RETIRED_NS      (10 * 60 * NS_PER_S) /* longer than any call with it lasts */
+#define LOCK_SPINS      50                   /* the library's own are some thousands: longer than a sleep takes */
 
 /* One connection. An older one is closed at once and freed later: somebody may be in a call with it. */
 struct link {
@@ -290,7 +291,10 @@ static void link_free(struct link *link)
 
 static struct fault make_options(struct link *link, struct buf *why)
 {
-    natsStatus status = natsOptions_Create(&link->options);
+    natsStatus status = nats_Open(LOCK_SPINS); /* the first time; then it does nothing */
+    if (status == NATS_OK) {
+        status = natsOptions_Create(&link->options);
+    }
     if (status == NATS_OK) {
         status = set_behaviour(link);
     }

@@ -17,6 +17,8 @@
 #define PENDING_BYTES (128 << 20)
 #define CONSUMER_MAX  128
 #define TOKENS_MAX    16
+#define READ_MAX      32   /* messages that wait to be freed, */
+#define READ_SIZE     8192 /* if they are small */
 
 struct event_reader {
     struct event_log *log;
@@ -24,6 +26,8 @@ struct event_reader {
     uint64_t next_delivery; /* of the consumer */
     natsSubscription *subscription;
     natsMsg *held; /* behind a gap whose messages are replaced: its turn comes after them */
+    natsMsg *read[READ_MAX];
+    size_t read_count;
     char consumer[CONSUMER_MAX];
     unsigned joins;
     unsigned connect; /* the connection that the consumer was made on */
@@ -41,8 +45,31 @@ struct fault event_reader_new(struct event_log *log, uint64_t first_seq, struct 
     return OK;
 }
 
+/* The library has a thread of its own that frees messages, and wakes it for each that it finds asleep: for 32 together
+ * that costs little more than for one. */
+static void free_read(struct event_reader *reader)
+{
+    for (size_t i = 0; i < reader->read_count; i++) {
+        natsMsg_Destroy(reader->read[i]);
+    }
+    reader->read_count = 0;
+}
+
+static void done_with(struct event_reader *reader, natsMsg *message)
+{
+    if (natsMsg_GetDataLength(message) > READ_SIZE) {
+        natsMsg_Destroy(message);
+        return;
+    }
+    reader->read[reader->read_count++] = message;
+    if (reader->read_count == READ_MAX) {
+        free_read(reader);
+    }
+}
+
 static void leave(struct event_reader *reader)
 {
+    free_read(reader);
     natsMsg_Destroy(reader->held);
     reader->held = NULL;
     natsSubscription_Destroy(reader->subscription);
@@ -270,7 +297,7 @@ static struct fault receive(struct op *op, struct event_reader *reader, mono_ns 
         reader->held = message;
         return OK;
     }
-    natsMsg_Destroy(message);
+    done_with(reader, message);
     if (taken == TAKEN_LOST || FAULTED(fault)) {
         leave(reader);
     }

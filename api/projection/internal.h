@@ -242,10 +242,11 @@ struct projector {
 
     pthread_mutex_t lock; /* guards the rest */
     pthread_cond_t changed;
-    pthread_cond_t hurried; /* a waiter came, or it is stopping: the thread may be gathering */
+    pthread_cond_t hurried; /* somebody is in a hurry, or it is stopping: the thread may be gathering */
     bool gathering;
     bool stopping;
     unsigned waiters;
+    uint64_t wanted;         /* the newest message that somebody is in a hurry for */
     uint64_t applied;        /* checkpoint, as committed */
     uint64_t generation;     /* 1 + applied batches */
     bool leader;             /* while the lease lasts */

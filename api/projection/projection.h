@@ -163,6 +163,8 @@ void projector_stop(struct projector *projector); /* drains the batch in hand, j
  * PROJECTION_FAILED at once when the projector stands at a failure before it, LOG_UNTRUSTED when it may not go on,
  * CANCELLED when it is stopping. */
 struct fault projector_wait(struct op *op, struct projector *projector, uint64_t stream_seq);
+/* The message is not to wait for company: somebody waits for what its effect does, and not for the message itself. */
+void projector_hurry(struct projector *projector, uint64_t stream_seq);
 /* Waits until this process has caught up with the log's end as of now: start-up, before serving. */
 struct fault projector_catch_up(struct op *op, struct projector *projector);
 /* Wakes up on every applied batch: waits until something was applied after `*seen`, or the deadline (DEADLINE). With

@@ -8,7 +8,9 @@
 
 #define READ_NS          (100 * NS_PER_MS)
 #define BACKLOG_MESSAGES (BATCH_MESSAGES / 2)
-#define GATHER_NS        (40 * NS_PER_MS) /* between batches, while nobody waits for one */
+#ifndef GATHER_NS                  /* tests have more patience */
+#define GATHER_NS (40 * NS_PER_MS) /* between batches, while nobody waits for one */
+#endif
 #define APPLY_MS         30000
 #define FOLLOW_NS        (250 * NS_PER_MS)
 #define FOLLOW_AWAITED   (10 * NS_PER_MS)
@@ -275,7 +277,7 @@ static void gather(struct run *run)
     projector_lock(projector);
     projector->gathering = true;
     int waited = 0;
-    while (projector->waiters == 0 && !projector->stopping && waited == 0) {
+    while (projector->waiters == 0 && projector->wanted <= projector->applied && !projector->stopping && waited == 0) {
         waited = pthread_cond_clockwait(&projector->hurried, &projector->lock, CLOCK_MONOTONIC, &time);
     }
     projector->gathering = false;

@@ -128,6 +128,16 @@ static struct fault wait_for(struct op *op, struct projector *projector, uint64_
                : op_fail(op, fault, "recorded, and not yet visible: the projection is behind; ask again");
 }
 
+void projector_hurry(struct projector *projector, uint64_t stream_seq)
+{
+    projector_lock(projector);
+    projector->wanted = stream_seq > projector->wanted ? stream_seq : projector->wanted;
+    if (projector->gathering) {
+        BUG_IF(pthread_cond_signal(&projector->hurried) != 0);
+    }
+    projector_unlock(projector);
+}
+
 struct fault projector_wait(struct op *op, struct projector *projector, uint64_t stream_seq)
 {
     return TRACED(op, TRACE_INTERNAL, "projection wait", NULL, NULL, wait_for(op, projector, stream_seq));

@@ -5,14 +5,29 @@
 #include <stdio.h>
 #include <time.h>
 
+/* A thread prints it once a second. */
 static struct fault put_date(struct buf *out)
 {
-    char date[64];
+    static thread_local char date[64];
+    static thread_local time_t printed;
     struct tm parts;
     time_t now = (time_t)(clock_utc() / US_PER_S);
-    REQUIRE(gmtime_r(&now, &parts) != NULL && strftime(date, sizeof(date), "%a, %d %b %Y %H:%M:%S GMT", &parts) != 0,
-            INTERNAL);
-    return buf_printf(out, "Date: %s\r\n", date);
+    if (printed != now) {
+        printed = 0;
+        REQUIRE(gmtime_r(&now, &parts) != NULL &&
+                    strftime(date, sizeof(date), "Date: %a, %d %b %Y %H:%M:%S GMT\r\n", &parts) != 0,
+                INTERNAL);
+        printed = now;
+    }
+    return buf_text(out, date);
+}
+
+static struct fault put_field(struct buf *out, const char *name, const char *value)
+{
+    TRY(buf_text(out, name));
+    TRY(buf_text(out, ": "));
+    TRY(buf_text(out, value));
+    return buf_text(out, "\r\n");
 }
 
 /* What nobody said may be kept is not. */
@@ -34,16 +49,16 @@ static struct fault put_fixed(const struct op *op, const struct wire_answer *ans
     TRY(buf_printf(out, "HTTP/1.1 %d %s\r\n", response->status, answer->reason));
     TRY(put_date(out));
     if (response->content_type != NULL && (answer->chunked || response->body.len > 0)) {
-        TRY(buf_printf(out, "Content-Type: %s\r\n", response->content_type));
+        TRY(put_field(out, "Content-Type", response->content_type));
     }
     if (response->status != 304) { /* which would be asked about the length that a 200 has (RFC 9110 8.6) */
         TRY(answer->chunked ? buf_text(out, "Transfer-Encoding: chunked\r\n")
                             : buf_printf(out, "Content-Length: %zu\r\n", response->body.len));
     }
-    TRY(buf_printf(out, "Connection: %s\r\ntraceparent: %s\r\n", answer->keep_alive ? "keep-alive" : "close",
-                   traceparent));
+    TRY(buf_text(out, answer->keep_alive ? "Connection: keep-alive\r\n" : "Connection: close\r\n"));
+    TRY(put_field(out, "traceparent", traceparent));
     if (op->tracestate != NULL) {
-        TRY(buf_printf(out, "tracestate: %s\r\n", op->tracestate));
+        TRY(put_field(out, "tracestate", op->tracestate));
     }
     TRY(buf_text(out, says_what_may_be_kept(response) ? "" : "Cache-Control: no-store\r\n"));
     TRY(buf_text(out, "X-Content-Type-Options: nosniff\r\n"));
@@ -55,7 +70,7 @@ struct fault wire_print(const struct op *op, const struct wire_answer *answer, s
     const struct response *response = answer->response;
     TRY(put_fixed(op, answer, out));
     for (size_t i = 0; i < response->header_count; i++) {
-        TRY(buf_printf(out, "%s: %s\r\n", response->headers[i].name, response->headers[i].value));
+        TRY(put_field(out, response->headers[i].name, response->headers[i].value));
     }
     TRY(buf_text(out, "\r\n"));
     *ret_rest = answer->head_only || answer->chunked ? (struct span){ 0 } : response->body;

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <semaphore.h>
+#include <stdatomic.h>
 #include <unistd.h>
 
 #define QUICK_NS (500 * 1000)       /* a signature that takes longer is asked for by its own caller */
@@ -27,15 +28,16 @@
  * queueing; so now and then a slow token is looked at again.
  *
  * An entry lives on its caller's stack. A caller may leave while it WAITS or has been told to lead; once TAKEN it stays
- * until it is DONE, whose time is bounded by the leader's deadline. A message has one actor, so a leader takes those
- * behind it up to the first of somebody else's, or of somebody in a hurry. The queue is bounded by the bulkhead of the
- * route.
+ * until it is told that it is DONE, whose time is bounded by the leader's deadline. That is told without the lock, as
+ * all who are woken would want it next: so who is DONE may leave when it has taken the word, and not before. A message
+ * has one actor, so a leader takes those behind it up to the first of somebody else's, or of somebody in a hurry. The
+ * queue is bounded by the bulkhead of the route.
  */
 enum entry_state { ENTRY_WAITING, ENTRY_LEADS, ENTRY_TAKEN, ENTRY_DONE };
 
 struct entry {
     struct entry *next;
-    enum entry_state state; /* guarded by lock */
+    _Atomic(enum entry_state) state; /* changes with the lock held; from TAKEN to DONE by its leader, without */
     struct tsa_stamp *stamp;
     sem_t told; /* posted when it LEADS, and when it is DONE */
 };
@@ -82,7 +84,7 @@ static void unlock(struct tsa_press *press)
     BUG_IF(pthread_mutex_unlock(&press->lock) != 0);
 }
 
-static void tell_locked(struct entry *entry, enum entry_state state)
+static void tell(struct entry *entry, enum entry_state state)
 {
     entry->state = state;
     BUG_IF(sem_post(&entry->told) != 0);
@@ -124,7 +126,7 @@ static void pass_on_locked(struct tsa_press *press)
         next = next->next;
     }
     if (next != NULL) {
-        tell_locked(next, ENTRY_LEADS);
+        tell(next, ENTRY_LEADS);
     } else {
         press->leaders--;
     }
@@ -201,8 +203,10 @@ static void settle(const struct stamping *stamping, struct fault fault)
     }
 }
 
-static void lead_locked(struct tsa_press *press, struct entry *own, struct stamping *stamping)
+/* Signs for itself and those behind it, passes its place on, and ends what it took. */
+static void work(struct tsa_press *press, struct entry *own, struct stamping *stamping)
 {
+    lock(press);
     take_locked(press, own, stamping);
     bool crowd = press->leaders > press->places;
     unlock(press);
@@ -221,11 +225,10 @@ static void lead_locked(struct tsa_press *press, struct entry *own, struct stamp
         fault = stamping_finish(stamping);
     }
     settle(stamping, fault);
-    lock(press);
     own->state = ENTRY_DONE;
     for (struct entry *entry = own->next, *next = NULL; entry != NULL; entry = next) {
-        next = entry->next; /* who is told leaves, as soon as the lock is given back */
-        tell_locked(entry, ENTRY_DONE);
+        next = entry->next; /* who is told leaves */
+        tell(entry, ENTRY_DONE);
     }
 }
 
@@ -238,22 +241,21 @@ static void lead(struct tsa_press *press, struct entry *own, const struct servic
                                  .begun = tsa_record_expect(tsa->recorder),
                                  .signature_bytes = BUF_INIT(TSA_BATCH_MAX * (SIGNATURE_MAX + 2)) };
     mono_ns deadline = stamping.op->deadline;
-    lock(press);
-    lead_locked(press, own, &stamping);
-    unlock(press);
+    work(press, own, &stamping);
     stamping.op->deadline = deadline;
     tsa_current_give(&tsa->current, stamping.held);
     buf_free(&stamping.signature_bytes);
 }
 
-/* Until it is told something, or its deadline; without end when it is in somebody's hands. */
-static void wait_for_word(const struct op *op, struct entry *entry, bool bounded)
+/* Until it is told something: true; or its deadline. Without end when it is in somebody's hands. */
+static bool wait_for_word(const struct op *op, struct entry *entry, bool bounded)
 {
     struct timespec until = { .tv_sec = op->deadline / NS_PER_S, .tv_nsec = op->deadline % NS_PER_S };
     int rc = 0;
     do {
         rc = bounded ? sem_clockwait(&entry->told, CLOCK_MONOTONIC, &until) : sem_wait(&entry->told);
     } while (rc != 0 && errno == EINTR);
+    return rc == 0;
 }
 
 /* Its place in the queue, or what became of it: true when it is to lead. */
@@ -279,25 +281,26 @@ static bool enter(struct tsa_press *press, struct entry *own)
 /* Told to lead, or DONE, or too late: then out of the queue with it. */
 static bool await(struct tsa_press *press, struct entry *own)
 {
-    wait_for_word(own->stamp->op, own, true);
-    lock(press);
-    if (own->state == ENTRY_TAKEN) {
-        unlock(press);
-        wait_for_word(own->stamp->op, own, false);
-        lock(press);
+    bool told = wait_for_word(own->stamp->op, own, true);
+    if (told && own->state == ENTRY_DONE) {
+        return false;
     }
-    bool late = own->state != ENTRY_DONE && op_expired(own->stamp->op);
-    bool leads = own->state == ENTRY_LEADS;
-    if (own->state == ENTRY_WAITING || (leads && late)) {
+    lock(press);
+    enum entry_state state = own->state;
+    if (state == ENTRY_WAITING || (state == ENTRY_LEADS && op_expired(own->stamp->op))) {
         remove_locked(press, own);
         own->stamp->fault = FAULT(DEADLINE);
-        if (leads) {
+        if (state == ENTRY_LEADS) {
             pass_on_locked(press);
         }
-        leads = false;
+        unlock(press);
+        return false;
     }
     unlock(press);
-    return leads;
+    if (state != ENTRY_LEADS) { /* in somebody's hands, until the word has come */
+        (void)wait_for_word(own->stamp->op, own, false);
+    }
+    return state == ENTRY_LEADS;
 }
 
 struct fault tsa_press(struct op *op, const struct services *services, struct tsa *tsa, struct tsa_stamp *stamp)

@@ -12,12 +12,14 @@
 #define GATHER_LEAST_NS (1500 * NS_PER_MS / 1000)
 #define GATHER_MOST_NS  (10 * NS_PER_MS)
 #endif
+#define APPENDS_MAX    2 /* under way at a time: while the disk has one, the next is on its way to it */
 #define ENTRY_DATA_MAX ((size_t)TSA_BATCH_MAX * 2048)
 
 /*
- * Whoever finds no leader leads: takes what waits (itself included, as it stands in the queue), appends it as one
- * message, and tells each of them; then the first of those who came meanwhile leads. Nobody is woken for another's
- * sake. A message costs the log much the same whether it holds one event or ten: so a leader with others on their way
+ * Whoever finds the queue empty and a place free leads: takes what waits (itself first), appends it as one message, and
+ * tells each of them; then the first of those who came meanwhile has its place. So while anybody waits either all
+ * places are taken, or the first in the queue leads and will take it. Nobody is woken for another's sake. A message
+ * costs the log much the same whether it holds one event or ten: so a leader with others on their way
  * (tsa_record_expect) waits until half of them are here, or a quarter of what a signature usually takes. A message has
  * one actor, so a leader takes those who came behind it up to the first of somebody else's. An entry belongs to its
  * caller until it is taken; a caller whose deadline passes while the leader has it leaves it behind for the leader to
@@ -41,7 +43,7 @@ struct tsa_recorder {
     pthread_mutex_t lock;
     struct entry *first, **last;
     size_t queued;
-    bool leading;             /* somebody leads, or has been told to */
+    unsigned leaders;         /* who lead, or have been told to */
     size_t gather;            /* queued entries that the leader waits for; 0 = it does not */
     pthread_cond_t gathered;  /* on CLOCK_MONOTONIC */
     atomic_size_t on_the_way; /* callers that have begun and are not queued yet */
@@ -75,7 +77,7 @@ void tsa_recorder_free(struct tsa_recorder *recorder)
     if (recorder == NULL) {
         return;
     }
-    BUG_IF(recorder->first != NULL || recorder->leading || atomic_load(&recorder->on_the_way) != 0);
+    BUG_IF(recorder->first != NULL || recorder->leaders != 0 || atomic_load(&recorder->on_the_way) != 0);
     BUG_IF(pthread_cond_destroy(&recorder->gathered) != 0 || pthread_mutex_destroy(&recorder->lock) != 0);
     mem_free(recorder);
 }
@@ -89,7 +91,7 @@ static bool same_actor(const struct principal *a, const struct principal *b)
     return same;
 }
 
-/* A leader stands first in the queue: whoever led before it took all up to there. */
+/* A leader stands first in the queue: who comes behind it does not lead before it has taken what it takes. */
 static size_t take_locked(struct tsa_recorder *recorder, const struct principal *actor, struct entry *batch[BATCH_MAX])
 {
     size_t count = 0;
@@ -146,13 +148,20 @@ static void tell_locked(struct entry *entry, enum entry_state state)
     BUG_IF(sem_post(&entry->told) != 0);
 }
 
-/* The first who waits leads from here on. */
+/* A free place is the first one's, unless that one has one already. */
+static void invite_locked(struct tsa_recorder *recorder)
+{
+    struct entry *first = recorder->first;
+    if (first != NULL && first->state == ENTRY_WAITING && recorder->leaders < APPENDS_MAX) {
+        recorder->leaders++;
+        tell_locked(first, ENTRY_LEADS);
+    }
+}
+
 static void pass_on_locked(struct tsa_recorder *recorder)
 {
-    recorder->leading = recorder->first != NULL;
-    if (recorder->leading) {
-        tell_locked(recorder->first, ENTRY_LEADS);
-    }
+    recorder->leaders--;
+    invite_locked(recorder);
 }
 
 /* Until half of all that are here or on their way are here. Who is alone does not wait. */
@@ -175,29 +184,28 @@ static void gather_locked(const struct op *op, struct tsa_recorder *recorder)
     recorder->gather = 0;
 }
 
-/* Until its own entry is done. */
 static void lead_locked(struct op *op, struct event_log *log, struct tsa_recorder *recorder, struct entry *own)
 {
-    while (own->state != ENTRY_DONE) {
-        struct entry *batch[BATCH_MAX];
-        uint64_t sequence = 0;
-        gather_locked(op, recorder);
-        size_t count = take_locked(recorder, &op->principal, batch);
-        BUG_IF(pthread_mutex_unlock(&recorder->lock) != 0);
-        struct fault fault = append(op, log, batch, count, &sequence);
-        BUG_IF(pthread_mutex_lock(&recorder->lock) != 0);
-        for (size_t i = 0; i < count; i++) {
-            if (batch[i]->state == ENTRY_LEFT) {
-                entry_free(batch[i]);
-                continue;
-            }
-            batch[i]->fault = fault;
-            batch[i]->sequence = sequence;
-            if (batch[i] == own) {
-                own->state = ENTRY_DONE;
-            } else {
-                tell_locked(batch[i], ENTRY_DONE);
-            }
+    struct entry *batch[BATCH_MAX];
+    uint64_t sequence = 0;
+    BUG_IF(recorder->first != own);
+    gather_locked(op, recorder);
+    size_t count = take_locked(recorder, &op->principal, batch);
+    invite_locked(recorder); /* what did not fit, or is somebody else's */
+    BUG_IF(pthread_mutex_unlock(&recorder->lock) != 0);
+    struct fault fault = append(op, log, batch, count, &sequence);
+    BUG_IF(pthread_mutex_lock(&recorder->lock) != 0);
+    for (size_t i = 0; i < count; i++) {
+        if (batch[i]->state == ENTRY_LEFT) {
+            entry_free(batch[i]);
+            continue;
+        }
+        batch[i]->fault = fault;
+        batch[i]->sequence = sequence;
+        if (batch[i] == own) {
+            own->state = ENTRY_DONE;
+        } else {
+            tell_locked(batch[i], ENTRY_DONE);
         }
     }
     pass_on_locked(recorder);
@@ -268,9 +276,11 @@ struct fault tsa_record(struct op *op, struct event_log *log, struct tsa_recorde
     if (recorder->gather > 0 && recorder->queued >= recorder->gather) {
         BUG_IF(pthread_cond_signal(&recorder->gathered) != 0);
     }
-    bool leads = !recorder->leading;
-    recorder->leading = true;
-    if (!leads) {
+    bool leads = recorder->first == entry && recorder->leaders < APPENDS_MAX;
+    if (leads) {
+        recorder->leaders++;
+        entry->state = ENTRY_LEADS;
+    } else {
         BUG_IF(pthread_mutex_unlock(&recorder->lock) != 0);
         wait_for_word(op, entry);
         BUG_IF(pthread_mutex_lock(&recorder->lock) != 0);

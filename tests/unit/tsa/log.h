@@ -55,11 +55,11 @@ static struct event_log *log_handle(void)
     BUG_IF(pthread_cond_broadcast(&event_store.opened) != 0 || pthread_mutex_unlock(&event_store.lock) != 0);
 }
 
-/* Until an append is inside and held back. */
-[[maybe_unused]] static void log_wait_for_append(void)
+/* Until so many appends are inside and held back. */
+[[maybe_unused]] static void log_wait_for_appends(unsigned count)
 {
     BUG_IF(pthread_mutex_lock(&event_store.lock) != 0);
-    while (event_store.waiting == 0) {
+    while (event_store.waiting < count) {
         BUG_IF(pthread_cond_wait(&event_store.entered, &event_store.lock) != 0);
     }
     BUG_IF(pthread_mutex_unlock(&event_store.lock) != 0);

@@ -115,7 +115,7 @@ static int teardown(void **state)
 int main(void)
 {
     (void)log_hold;
-    (void)log_wait_for_append;
+    (void)log_wait_for_appends;
     const struct CMUnitTest tests[] = {
         TEST(a_state_that_stays_is_no_change),
         TEST(a_log_that_is_away_gets_each_change_later_and_once),

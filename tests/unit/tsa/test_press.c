@@ -259,7 +259,7 @@ static void who_is_told_to_lead_too_late_passes_its_place_on(void **state)
         put_locked(press, &entries[i]);
     }
     press->leaders = 1;
-    tell_locked(&entries[0], ENTRY_LEADS);
+    tell(&entries[0], ENTRY_LEADS);
     assert_false(await(press, &entries[0]));
     assert_fault(stamps[0].fault, DEADLINE);
     assert_ptr_equal(press->first, &entries[1]);

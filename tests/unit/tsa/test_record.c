@@ -83,6 +83,24 @@ static struct fault finish(struct caller *caller)
     return caller->fault;
 }
 
+/* Callers who hold all places: inside the log, held back. */
+static void fill_places(struct caller inside[APPENDS_MAX])
+{
+    log_hold(true);
+    for (unsigned i = 0; i < APPENDS_MAX; i++) {
+        start(&inside[i], 4000 + i, 60000);
+        log_wait_for_appends(i + 1);
+    }
+}
+
+static void finish_places(struct caller inside[APPENDS_MAX])
+{
+    log_hold(false);
+    for (unsigned i = 0; i < APPENDS_MAX; i++) {
+        assert_fault(finish(&inside[i]), NONE);
+    }
+}
+
 static void a_log_that_refuses_is_told_to_everybody_of_the_message(void **state)
 {
     (void)state;
@@ -97,74 +115,86 @@ static void a_log_that_refuses_is_told_to_everybody_of_the_message(void **state)
     assert_int_equal(event_store.events, 0);
 }
 
-/* One caller is inside the log, held back; those behind it give up at their deadlines, also the one being carried. */
+/* All places are inside the log, held back; those behind give up at their deadlines, also the one being carried. */
 static void a_deadline_ends_the_wait_in_the_queue(void **state)
 {
     (void)state;
-    struct caller leader;
+    struct caller inside[APPENDS_MAX];
     struct caller late[3];
-    log_hold(true);
-    start(&leader, 0, 60000);
-    log_wait_for_append();
+    fill_places(inside);
     for (unsigned i = 0; i < COUNT_OF(late); i++) {
         start(&late[i], 1 + i, 20);
     }
     for (unsigned i = 0; i < COUNT_OF(late); i++) {
         assert_fault(finish(&late[i]), DEADLINE);
     }
-    log_hold(false);
-    assert_fault(finish(&leader), NONE);
-    assert_int_equal(event_store.events, 1); /* who left the queue is not recorded */
+    finish_places(inside);
+    assert_int_equal(event_store.events, APPENDS_MAX); /* who left the queue is not recorded */
     assert_false(event_store.seen[1] || event_store.seen[2] || event_store.seen[3]);
 }
 
-/* The second message carries them all and is held back; one of those it carries has no time for that. Nobody can say
+/* The next message carries them all and is held back; one of those it carries has no time for that. Nobody can say
  * who leads: where it is that one, its deadline is everybody's. */
 static void who_is_carried_may_leave_and_the_leader_cleans_up(void **state)
 {
     (void)state;
-    struct caller first;
+    struct caller inside[APPENDS_MAX];
     struct caller patient[7];
     struct caller hurried;
-    log_hold(true);
-    start(&first, 0, 60000);
-    log_wait_for_append();
+    fill_places(inside);
     for (unsigned i = 0; i < COUNT_OF(patient); i++) {
         start(&patient[i], 1 + i, 60000);
     }
     start(&hurried, 100, 1000);
     wait_until_queued(COUNT_OF(patient) + 1);
     log_allow_one();
-    assert_fault(finish(&first), NONE);
     assert_fault(finish(&hurried), DEADLINE);
-    log_hold(false);
+    finish_places(inside);
     for (unsigned i = 0; i < COUNT_OF(patient); i++) {
         struct fault fault = finish(&patient[i]);
         assert_true(fault.code == FAULT_DEADLINE || event_store.seen[1 + i]);
     }
 }
 
+static void two_messages_are_under_way_and_who_comes_then_waits(void **state)
+{
+    (void)state;
+    struct caller inside[APPENDS_MAX];
+    struct caller third;
+    fill_places(inside);
+    start(&third, 1, 60000);
+    wait_until_queued(1);
+    assert_int_equal(recorder->leaders, APPENDS_MAX);
+    log_allow_one(); /* one place is free: the third has it while the other is still inside */
+    while (queued() != 0) {
+        (void)sched_yield();
+    }
+    log_wait_for_appends(APPENDS_MAX);
+    finish_places(inside);
+    assert_fault(finish(&third), NONE);
+    assert_int_equal(event_store.messages, APPENDS_MAX + 1);
+}
+
 static void what_waits_goes_as_one_message(void **state)
 {
     (void)state;
+    struct caller inside[APPENDS_MAX];
     struct caller callers[THREADS];
-    log_hold(true);
-    start(&callers[0], 0, 60000);
-    log_wait_for_append();
-    for (unsigned i = 1; i < THREADS; i++) {
+    fill_places(inside);
+    for (unsigned i = 0; i < THREADS; i++) {
         start(&callers[i], i, 60000);
     }
-    wait_until_queued(THREADS - 1);
-    log_hold(false);
+    wait_until_queued(THREADS);
+    finish_places(inside);
     for (unsigned i = 0; i < THREADS; i++) {
         assert_fault(finish(&callers[i]), NONE);
     }
-    assert_int_equal(event_store.events, THREADS);
+    assert_int_equal(event_store.events, APPENDS_MAX + THREADS);
     for (unsigned i = 0; i < THREADS; i++) {
         assert_true(event_store.seen[i]);
     }
     assert_int_equal(event_store.largest, 64);
-    assert_int_equal(event_store.messages, 3); /* the one that was inside, 64, and the rest */
+    assert_int_equal(event_store.messages, APPENDS_MAX + 2); /* those inside, 64, and the rest */
     assert_string_equal(event_store.lane, "tsa");
     assert_string_equal(event_store.last_type, "tsa.timestamp.issued");
 }
@@ -199,23 +229,22 @@ static void a_leader_waits_until_half_of_those_on_their_way_are_there(void **sta
 static void what_one_caller_brings_stays_together(void **state)
 {
     (void)state;
-    struct caller callers[6];
-    log_hold(true);
-    start(&callers[0], 0, 60000);
-    log_wait_for_append();
-    for (unsigned i = 1; i < COUNT_OF(callers); i++) {
+    struct caller inside[APPENDS_MAX];
+    struct caller callers[5];
+    fill_places(inside);
+    for (unsigned i = 0; i < COUNT_OF(callers); i++) {
         callers[i] = (struct caller){ .number = i * 100, .timeout_ms = 60000, .events = 30 };
         BUG_IF(pthread_create(&callers[i].thread, NULL, record_one, &callers[i]) != 0);
-        wait_until_queued(i);
+        wait_until_queued(i + 1);
     }
-    log_hold(false);
+    finish_places(inside);
     for (unsigned i = 0; i < COUNT_OF(callers); i++) {
         assert_fault(finish(&callers[i]), NONE);
         assert_true(event_store.seen[callers[i].number + callers[i].events - 1]);
     }
-    assert_int_equal(event_store.events, 1 + 5 * 30);
+    assert_int_equal(event_store.events, APPENDS_MAX + 5 * 30);
     assert_int_equal(event_store.largest, 60);
-    assert_int_equal(event_store.messages, 4); /* 1, 60, 60, 30 */
+    assert_int_equal(event_store.messages, APPENDS_MAX + 3); /* 60, 60, 30 */
 }
 
 /* A message has one actor: nobody's stamp is recorded as another's. */
@@ -223,20 +252,19 @@ static void each_event_is_recorded_as_its_own_caller_s(void **state)
 {
     (void)state;
     static const char *const subjects[] = { "alice", "bob", "carol" };
+    struct caller inside[APPENDS_MAX];
     struct caller callers[60];
-    log_hold(true);
-    start_for(subjects[0], &callers[0], 0, 60000);
-    log_wait_for_append();
-    for (unsigned i = 1; i < COUNT_OF(callers); i++) {
+    fill_places(inside);
+    for (unsigned i = 0; i < COUNT_OF(callers); i++) {
         start_for(subjects[i / 4 % 3], &callers[i], i, 60000);
     }
-    wait_until_queued(COUNT_OF(callers) - 1);
-    log_hold(false);
+    wait_until_queued(COUNT_OF(callers));
+    finish_places(inside);
     for (unsigned i = 0; i < COUNT_OF(callers); i++) {
         assert_fault(finish(&callers[i]), NONE);
         assert_int_equal(event_store.actor[i], callers[i].subject[0]);
     }
-    assert_int_equal(event_store.events, COUNT_OF(callers));
+    assert_int_equal(event_store.events, APPENDS_MAX + COUNT_OF(callers));
 }
 
 static void *record_many(void *arg)
@@ -285,6 +313,7 @@ int main(void)
         TEST(a_log_that_refuses_is_told_to_everybody_of_the_message),
         TEST(a_deadline_ends_the_wait_in_the_queue),
         TEST(who_is_carried_may_leave_and_the_leader_cleans_up),
+        TEST(two_messages_are_under_way_and_who_comes_then_waits),
         TEST(what_waits_goes_as_one_message),
         TEST(a_leader_waits_until_half_of_those_on_their_way_are_there),
         TEST(what_one_caller_brings_stays_together),

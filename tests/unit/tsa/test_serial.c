@@ -117,7 +117,7 @@ static void a_deadline_ends_the_wait_for_a_lease(void **state)
     shared = serials;
     log_hold(true);
     assert_int_equal(pthread_create(&leaser, NULL, take_many, taken), 0);
-    log_wait_for_append();
+    log_wait_for_appends(1);
     assert_fault(op_new("test", (struct tenant_id){ "default" }, 20, &hurried), NONE);
     assert_fault(tsa_serial_next(hurried, &services, serials, &untouched), DEADLINE);
     assert_int_equal(untouched, 7);
