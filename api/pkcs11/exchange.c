@@ -10,7 +10,7 @@
 #define TRIES        8 /* of what has no effect: who has a wrong address need not wait for the deadline */
 #define PAUSE_MIN_MS 100
 #define PAUSE_MAX_MS 2000
-#define RETRY_MAX_S  10
+#define RETRY_MAX_S  3600
 #define USER_AGENT   "svc-pkcs11/" SVC_VERSION
 
 struct fault refuse_here(struct remote *remote, struct fault fault, const char *code)
@@ -69,7 +69,8 @@ static void refuse_unanswered(struct remote *remote, struct fault fault)
     (void)snprintf(refusal->code, sizeof(refusal->code), "unreachable");
 }
 
-static int pause_ms(unsigned try, const char *retry_after)
+/* As the server asks, else longer and longer. */
+static int pause_ms(unsigned tries, const char *retry_after)
 {
     int seconds = 0;
     for (const char *digit = retry_after; *digit >= '0' && *digit <= '9' && seconds < RETRY_MAX_S; digit++) {
@@ -78,9 +79,7 @@ static int pause_ms(unsigned try, const char *retry_after)
     if (seconds > 0) {
         return (seconds < RETRY_MAX_S ? seconds : RETRY_MAX_S) * 1000;
     }
-    return try < 5 ? PAUSE_MIN_MS <<
-    try : PAUSE_MAX_MS
-        ;
+    return tries < 5 ? PAUSE_MIN_MS << tries : PAUSE_MAX_MS;
 }
 
 /* Waits before a repetition; false when the deadline comes first. */
