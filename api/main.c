@@ -5,6 +5,7 @@
 #include "appliance/base/failpoint.h"
 #include "appliance/base/log.h"
 #include "appliance/base/secret.h"
+#include "appliance/stores/confine.h"
 #include "fips/fence.h"
 #include "fips/fips.h"
 
@@ -97,6 +98,10 @@ static int run_command(const struct command *command, int argc, char **argv)
     if (FAULTED(fips_start(config, &why)) || FAULTED(fence_start(fence_of(config), &why))) {
         print_why(&why, "the power-on self-test refused the start");
         return 3;
+    }
+    if (FAULTED(confine_serving(&why))) {
+        print_why(&why, "cannot be confined");
+        return 1;
     }
     return command->run(config, argc, argv);
 }

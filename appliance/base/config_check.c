@@ -7,6 +7,8 @@
 #include <arpa/inet.h>
 #include <sys/un.h>
 
+#define TLS_NAMES_MAX 32
+
 static bool host_is_name(struct span host)
 {
     for (size_t i = 0; i < host.len; i++) {
@@ -62,8 +64,24 @@ static void check_audit(struct load *load, const struct config *config)
     }
 }
 
+/* They become names of a certificate: whole ones, without a wildcard. */
+static void check_tls_names(struct load *load, const struct config_list *names)
+{
+    if (names->count > TLS_NAMES_MAX) {
+        config_refuse_key(load, "http.tls_names", "at most %d names", TLS_NAMES_MAX);
+    }
+    for (size_t i = 0; i < names->count; i++) {
+        struct in6_addr address;
+        if (inet_pton(AF_INET6, names->at[i], &address) != 1 &&
+            (strlen(names->at[i]) > 253 || !host_is_name(span_text(names->at[i])))) {
+            config_refuse_key(load, "http.tls_names", "'%.80s' is neither a host name nor an address", names->at[i]);
+        }
+    }
+}
+
 static void check_http(struct load *load, const struct config *config)
 {
+    check_tls_names(load, &config->http_tls_names);
     check_listen(load, "http.listen", config->http_listen);
     if (config->http_plain_listen[0] != 0) {
         check_listen(load, "http.plain_listen", config->http_plain_listen);

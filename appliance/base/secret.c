@@ -204,8 +204,12 @@ void secret_forked(void)
 void process_undumpable(void)
 {
     (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-    struct rlimit none = { 0 };
-    (void)setrlimit(RLIMIT_CORE, &none);
+    /* One byte is less than any core has, and unlike none it also counts where cores go to a program. */
+    struct rlimit none = { 1, 1 };
+    if (setrlimit(RLIMIT_CORE, &none) != 0) {
+        none = (struct rlimit){ 0 };
+        (void)setrlimit(RLIMIT_CORE, &none);
+    }
 }
 
 bool process_lock_memory(void)

@@ -1,13 +1,14 @@
 #include "appliance/stores/child.h"
 
 #include "appliance/base/alloc.h"
+#include "appliance/base/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -17,6 +18,9 @@
 #define ENV_MAX        256
 #define ENTRY_MAX      8192
 #define LISTENER_PLACE 3 /* where service managers put it */
+#define OOM_FILE       "/proc/self/oom_score_adj"
+#define OOM_TEXT       24
+#define OOM_MAX        1000L
 
 /* Our own settings reach every program of the appliance; nothing else of the caller's environment does, a bearer
  * token in SVC_TOKEN least of all. */
@@ -114,12 +118,36 @@ struct fault process_user(struct op *op, const char *user, uid_t *ret_uid, gid_t
     return OK;
 }
 
+static enum call_kind calls_of(const struct confine *confine)
+{
+    unsigned flags = confine != NULL ? confine->flags : 0;
+    return (flags & CONFINE_SETS_CLOCK) != 0    ? CALLS_CLOCK
+           : (flags & CONFINE_NO_NEW_CODE) != 0 ? CALLS_SAME_CODE
+                                                : CALLS_CHILD;
+}
+
+/* Ours and this much more: only the first of a tree may be favoured by whoever starts it. */
+static void oom_score_text(int added, char text[OOM_TEXT])
+{
+    CLEANUP(buf_free) struct buf own = BUF_INIT(64);
+    const char *now = "0";
+    if (!FAULTED(file_read(OOM_FILE, &own))) {
+        IGNORE(buf_cstr(&own, &now));
+    }
+    long score = strtol(now, NULL, 10) + added;
+    (void)snprintf(text, OOM_TEXT, "%ld", score > OOM_MAX ? OOM_MAX : score);
+}
+
 struct fault child_plan_fill(struct op *op, const struct process_spec *spec, struct child_plan *plan)
 {
     plan->spec = spec;
     if (spec->user != NULL) {
         TRY(process_user(op, spec->user, &plan->uid, &plan->gid));
         plan->change_user = true;
+        TRY(call_filter_make(calls_of(spec->confine), &plan->filter));
+    }
+    if (spec->confine != NULL && spec->confine->oom_score_adj != 0) {
+        oom_score_text(spec->confine->oom_score_adj, plan->oom_score_adj);
     }
     return env_fill(plan, spec);
 }
@@ -132,6 +160,7 @@ void child_plan_clear(struct child_plan *plan)
     plan->env_count = 0;
     plan->listen_pid = NULL;
     mem_free(TAKE(plan->env));
+    call_filter_clear(&plan->filter);
 }
 
 const char *child_step_text(enum child_step step)
@@ -141,8 +170,14 @@ const char *child_step_text(enum child_step step)
         return "redirecting its input and output";
     case CHILD_STEP_LIMITS:
         return "setting its limits";
+    case CHILD_STEP_VIEW:
+        return "making its view of the machine";
+    case CHILD_STEP_FILES:
+        return "entering its Landlock rules";
     case CHILD_STEP_USER:
         return "becoming its user";
+    case CHILD_STEP_CALLS:
+        return "entering its system call filter";
     case CHILD_STEP_ORPHAN:
         return "its parent is gone";
     case CHILD_STEP_EXEC:
@@ -151,15 +186,6 @@ const char *child_step_text(enum child_step step)
         break;
     }
     return "starting it";
-}
-
-/* No way back: saved ids change too, and no_new_privs outlives every exec. */
-static bool drop_to(uid_t uid, gid_t gid)
-{
-    if (getuid() == uid && geteuid() == uid && getgid() == gid && uid != 0) {
-        return true;
-    }
-    return setgroups(0, NULL) == 0 && setresgid(gid, gid, gid) == 0 && setresuid(uid, uid, uid) == 0;
 }
 
 static void signals_reset(void)
@@ -174,6 +200,13 @@ static void signals_reset(void)
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
+/* One byte is less than any core has, and unlike none it also counts where cores go to a program; but from none there
+ * is no way to it. */
+static bool cores_off(void)
+{
+    return setrlimit(RLIMIT_CORE, &(struct rlimit){ 1, 1 }) == 0 || setrlimit(RLIMIT_CORE, &(struct rlimit){ 0 }) == 0;
+}
+
 static bool limits_set(void)
 {
     struct rlimit files;
@@ -181,8 +214,7 @@ static bool limits_set(void)
         return false;
     }
     files.rlim_cur = files.rlim_max;
-    return setrlimit(RLIMIT_CORE, &(struct rlimit){ 0 }) == 0 && setrlimit(RLIMIT_NOFILE, &files) == 0 &&
-           prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
+    return cores_off() && setrlimit(RLIMIT_NOFILE, &files) == 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
 }
 
 /* A wish: without the right to grant it, the program goes on with what the machine allows. */
@@ -191,20 +223,51 @@ static void allow_locked_memory(void)
     (void)setrlimit(RLIMIT_MEMLOCK, &(struct rlimit){ RLIM_INFINITY, RLIM_INFINITY });
 }
 
+/* The same: a child that may not say who goes first is as likely to go as we are. */
+static void set_oom_score(const struct child_plan *plan)
+{
+    if (plan->oom_score_adj[0] == '\0') {
+        return;
+    }
+    CLEANUP(fd_closep) int fd = open(OOM_FILE, O_WRONLY | O_CLOEXEC);
+    if (fd >= 0) {
+        (void)!write(fd, plan->oom_score_adj, strlen(plan->oom_score_adj));
+    }
+}
+
+/* What needs root comes before the user, and the filter last: it refuses what made the view. */
+static enum child_step confine(const struct child_plan *plan)
+{
+    const struct confine *wanted = plan->spec != NULL ? plan->spec->confine : NULL;
+    unsigned parts = confine_available();
+    if (wanted != NULL && !view_enter(wanted, parts)) {
+        return CHILD_STEP_VIEW;
+    }
+    if (wanted != NULL && (parts & CONFINE_FILES) != 0 && !files_enter(wanted)) {
+        return CHILD_STEP_FILES;
+    }
+    if (plan->change_user &&
+        !rights_drop(plan->uid, plan->gid, wanted != NULL ? wanted->capabilities : 0, (parts & CONFINE_RIGHTS) != 0)) {
+        return CHILD_STEP_USER;
+    }
+    if (plan->filter.code != NULL && !call_filter_enter(&plan->filter)) {
+        return CHILD_STEP_CALLS;
+    }
+    return CHILD_STEP_NONE;
+}
+
 static enum child_step prepare(const struct child_plan *plan)
 {
     signals_reset();
     if (plan->spec != NULL && plan->spec->locks_memory) {
         allow_locked_memory();
     }
+    set_oom_score(plan);
     (void)umask(077);
     if (chdir("/") != 0 || !limits_set()) {
         return CHILD_STEP_LIMITS;
     }
-    if (plan->change_user && !drop_to(plan->uid, plan->gid)) {
-        return CHILD_STEP_USER;
-    }
-    return CHILD_STEP_NONE;
+    return confine(plan);
 }
 
 static bool stdio_set(const struct child_plan *plan)
@@ -276,8 +339,9 @@ void child_become(const struct child_plan *plan, pid_t parent)
 
 struct fault child_drop(struct op *op, const char *user)
 {
-    struct child_plan plan = { .change_user = true };
+    CLEANUP(child_plan_clear) struct child_plan plan = { .change_user = true };
     TRY(process_user(op, user, &plan.uid, &plan.gid));
+    TRY(call_filter_make(CALLS_CHILD, &plan.filter));
     /* Not our death alone ends it: it also may not outlive its deadline, which its parent keeps. */
     if (prepare(&plan) != CHILD_STEP_NONE || prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) {
         return op_fail(op, FAULT(IO), "cannot become user %s: %s", user, strerrordesc_np(errno));

@@ -2,13 +2,17 @@
 #ifndef APPLIANCE_STORES_CHILD_H
 #define APPLIANCE_STORES_CHILD_H
 
+#include "appliance/stores/confine_internal.h"
 #include "appliance/stores/process.h"
 
 enum child_step {
     CHILD_STEP_NONE,
     CHILD_STEP_STDIO,
     CHILD_STEP_LIMITS,
+    CHILD_STEP_VIEW,
+    CHILD_STEP_FILES,
     CHILD_STEP_USER,
+    CHILD_STEP_CALLS,
     CHILD_STEP_ORPHAN,
     CHILD_STEP_EXEC,
 };
@@ -28,8 +32,10 @@ struct child_plan {
     bool change_user;
     uid_t uid;
     gid_t gid;
-    int input, output; /* -1 = /dev/null, our stderr */
-    int report;        /* where a failure is written; closed by exec */
+    struct call_filter filter; /* owned; of every child with a user */
+    char oom_score_adj[24];    /* text; "" = as ours */
+    int input, output;         /* -1 = /dev/null, our stderr */
+    int report;                /* where a failure is written; closed by exec */
 };
 struct fault child_plan_fill(struct op *op, const struct process_spec *spec, struct child_plan *plan);
 void child_plan_clear(struct child_plan *plan); /* idempotent */

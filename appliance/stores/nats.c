@@ -7,6 +7,7 @@
 #include "appliance/stores/folder.h"
 #include "appliance/stores/port.h"
 #include "appliance/stores/process.h"
+#include "appliance/stores/profiles.h"
 
 #include <signal.h>
 #include <string.h>
@@ -128,14 +129,19 @@ struct fault nats_init(struct op *op, const struct config *config)
 struct fault nats_start(struct op *op, const struct config *config, pid_t *ret_pid)
 {
     const char *conf = NULL;
+    struct confine confine;
     TRY(arena_printf(op->arena, &conf, "%s/nats/nats-server.conf", config->data_dir));
+    TRY(profile_nats(op, config, &confine));
     const char *const argv[] = { NATS_SERVER, "--config", conf, NULL };
     /* Go's scheduler looks for work with a second processor for a while whenever the first one sleeps: on a small
      * machine that is time the token lacks. */
     const char *const one[] = { "GOMAXPROCS=1", NULL };
     const char *const *env = sysconf(_SC_NPROCESSORS_ONLN) > 2 ? NULL : one;
     return process_spawn(
-        op, &(struct process_spec){ .argv = argv, .env = env, .user = NATS_USER, .death_signal = SIGTERM }, ret_pid);
+        op,
+        &(struct process_spec){
+            .argv = argv, .env = env, .user = NATS_USER, .death_signal = SIGTERM, .confine = &confine },
+        ret_pid);
 }
 
 /* ---- is it there? ---- */

@@ -3,6 +3,7 @@
 #include "appliance/base/file.h"
 #include "appliance/stores/folder.h"
 #include "appliance/stores/process.h"
+#include "appliance/stores/profiles.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -225,12 +226,15 @@ struct fault postgres_init(struct op *op, const struct config *config)
 struct fault postgres_start(struct op *op, const struct config *config, pid_t *ret_pid)
 {
     const char *folder = NULL;
+    struct confine confine;
     TRY(folder_path(op, config->data_dir, "postgres", &folder));
+    TRY(profile_postgres(op, config, &confine));
     const char *const argv[] = { POSTGRES_BIN "/postgres", "-D", folder, NULL };
     /* SIGQUIT: when the supervisor is killed, the server ends at once and leaves no half-dead children behind; the
      * write-ahead log makes the next start whole. */
-    return process_spawn(op, &(struct process_spec){ .argv = argv, .user = POSTGRES_USER, .death_signal = SIGQUIT },
-                         ret_pid);
+    return process_spawn(
+        op, &(struct process_spec){ .argv = argv, .user = POSTGRES_USER, .death_signal = SIGQUIT, .confine = &confine },
+        ret_pid);
 }
 
 /* A password in the connection string would be readable by everybody in the list of processes. */

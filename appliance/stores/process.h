@@ -2,7 +2,8 @@
  * Other programs as children: started by fork and exec with nothing of ours but what is named here. A child runs as
  * its own user with no further groups and no way to gain privileges, in its own session, with an empty signal mask,
  * a clean environment, descriptors 0 (from /dev/null), 1 and 2 only (and a listener where one is handed over), no core
- * dumps, and a signal that it gets when we die. Meant for a program without threads.
+ * dumps, and a signal that it gets when we die. One with a user has no capability and cannot get one, and makes none of
+ * the calls of calls.def; what else is taken from it `confine` says. Meant for a program without threads.
  *
  *     CLEANUP(buf_free) struct buf said = BUF_INIT(4096);
  *     const char *const argv[] = { "/usr/bin/true", NULL };
@@ -15,6 +16,8 @@
 
 #include <sys/types.h>
 
+struct confine; /* appliance/stores/confine.h */
+
 struct process_spec {
     const char *const *argv; /* NULL-terminated; argv[0] is the absolute path of the program */
     const char *const *env;  /* NULL-terminated "NAME=value" beyond the clean environment; NULL = none */
@@ -23,8 +26,9 @@ struct process_spec {
     int listener;            /* a listening socket that it gets as descriptor 3, told by LISTEN_FDS and LISTEN_PID as
                                 service managers do; 0 = none */
     int input;               /* a descriptor that becomes its stdin, where process_run gets none; 0 = none */
-    bool locks_memory;       /* it may lock all of its memory, where we may allow that */
-    bool answer_only;        /* only stdout goes to the output of process_run; stderr stays ours */
+    const struct confine *confine; /* NULL = only what is said above */
+    bool locks_memory;             /* it may lock all of its memory, where we may allow that */
+    bool answer_only;              /* only stdout goes to the output of process_run; stderr stays ours */
 };
 
 /* The clean environment: PATH, LANG, HOME, TZ, and those SVC_ variables of ours that config.def names. */

@@ -11,6 +11,7 @@
 #include "appliance/supervisor/bootstrap.h"
 #include "appliance/supervisor/children.h"
 #include "appliance/supervisor/gate.h"
+#include "appliance/supervisor/hardening.h"
 #include "appliance/supervisor/listener_cert.h"
 #include "appliance/supervisor/prepare.h"
 #include "appliance/supervisor/signer_door.h"
@@ -79,6 +80,7 @@ static struct fault prepare_stores(struct op *op, struct session *session)
 {
     const struct config *config = session->appliance->config;
     TRY(prepare_run_dir(op, config));
+    TRY(hardening_record(op, config));
     if (postgres_embedded(config)) {
         TRY(postgres_init(op, config));
     }
@@ -314,7 +316,12 @@ static struct fault watch(struct session *session)
     return FAULT(CANCELLED);
 }
 
-/* The gate and the lock come before anything is written, started or listened on. */
+static struct fault harden(struct op *op, struct session *session)
+{
+    return hardening_establish(op, session->appliance->config);
+}
+
+/* The gate, the lock and what we give up ourselves come before anything is written, started or listened on. */
 static enum exit_code session_open(struct session *session)
 {
     CLEANUP(buf_free) struct buf why = BUF_INIT(4096);
@@ -327,7 +334,11 @@ static enum exit_code session_open(struct session *session)
     if (!FAULTED(opened)) {
         opened = children_new(session->appliance, &session->children);
     }
+    if (!FAULTED(opened)) {
+        opened = step(session, "confining", PREPARE_LIMIT_MS, harden);
+    }
     if (FAULTED(opened)) {
+        children_free(TAKE(session->children));
         return code_of(opened);
     }
     process_set_interrupt(children_stop_fd(session->children));

@@ -37,6 +37,9 @@ enum exit_code appliance_backup_list(const struct appliance *appliance, int coun
 enum exit_code appliance_scrub(const struct appliance *appliance);
 /* Becomes `svc-api <args>` as its user, with our configuration. Returns on failure only. */
 enum exit_code appliance_api_command(const struct appliance *appliance, int count, char *const *args);
+/* `update apply FILE | status`: becomes `svc-machine update ...`; refused outside the appliance image. Needs no
+ * configuration. Returns on failure only. */
+enum exit_code appliance_update_command(int count, char *const *args);
 /* `hsm doctor ...`: becomes `svc-signer --doctor ...` as its user (as we are when not root), with our configuration.
  * Returns on failure only. */
 enum exit_code appliance_hsm_command(const struct appliance *appliance, int count, char *const *args);

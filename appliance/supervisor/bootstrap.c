@@ -83,8 +83,23 @@ static bool tokens_last(const struct client_env *env, const char *tenant)
     return strcmp(env->tenant, tenant) == 0 && env->tokens_end > clock_utc() + RENEW_US;
 }
 
+/* Somebody else makes the tokens: the tenant alone, once, which a client.env of its name tells. */
+static struct fault tenant_only(struct op *op, const struct appliance *appliance, struct client_env *env)
+{
+    bool made = strcmp(env->tenant, appliance->config->first_tenant) == 0;
+    env->tenant = appliance->config->first_tenant;
+    for (size_t i = 0; i < CLIENT_ROLE_COUNT; i++) {
+        env->tokens[i] = "";
+    }
+    env->tokens_end = 0;
+    return made ? OK : tenant_ensure(op, appliance);
+}
+
 static struct fault tokens_ensure(struct op *op, const struct appliance *appliance, struct client_env *env)
 {
+    if (!appliance->config->first_tokens) {
+        return tenant_only(op, appliance, env);
+    }
     if (tokens_last(env, appliance->config->first_tenant)) {
         return OK;
     }

@@ -13,6 +13,9 @@
 #define PRINT_MAX        ((size_t)256 << 10)
 #define COMMAND_LIMIT_MS 10000
 #define WORDS_MAX        60
+/* Of the appliance image alone (appliance/machine). */
+#define IMAGE_FACTS      "/usr/share/svc/image.json"
+#define MACHINE_PROGRAM  "/usr/bin/svc-machine"
 
 static enum exit_code print_out(const struct buf *text)
 {
@@ -38,6 +41,7 @@ static struct fault print_json(const struct appliance *appliance, const struct f
     jout_object(&json);
     jout_key(&json, "fips");
     jout_object(&json);
+    jout_key_bool(&json, "required", posture->required);
     jout_key_bool(&json, "module_active", posture->module_active);
     jout_key_bool(&json, "self_test_passed", posture->self_test_passed);
     jout_key_text(&json, "module", posture->module);
@@ -101,6 +105,29 @@ enum exit_code appliance_hsm_command(const struct appliance *appliance, int coun
         return EXIT_REFUSED;
     }
     return become(appliance, "svc-signer", geteuid() == 0 ? SOFTHSM_USER : NULL, "--doctor", 2, count, args);
+}
+
+enum exit_code appliance_update_command(int count, char *const *args)
+{
+    CLEANUP(op_freep) struct op *op = NULL;
+    const char *words[WORDS_MAX + 2] = { MACHINE_PROGRAM };
+    if (access(IMAGE_FACTS, F_OK) != 0) {
+        (void)fprintf(stderr, "svc-appliance: update: this is not the appliance image: what installed it updates it\n");
+        return EXIT_REFUSED;
+    }
+    if (count > WORDS_MAX || geteuid() != 0) {
+        (void)fprintf(stderr, "svc-appliance: update: too many arguments, or not started as root\n");
+        return EXIT_REFUSED;
+    }
+    for (int i = 0; i < count; i++) {
+        words[i + 1] = args[i];
+    }
+    struct fault done = op_new("svc-appliance", (struct tenant_id){ 0 }, COMMAND_LIMIT_MS, &op);
+    if (!FAULTED(done)) {
+        done = process_exec(op, &(struct process_spec){ .argv = words });
+    }
+    appliance_complain(args[0], op, done);
+    return EXIT_FAILED;
 }
 
 enum exit_code appliance_api_command(const struct appliance *appliance, int count, char *const *args)

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #define RENEW_DAYS 30
-#define NAMES_MAX  8
+#define NAMES_MAX  40
 #define CHAIN_MAX  ((size_t)256 << 10)
 
 struct listener_files {
@@ -101,6 +101,9 @@ static struct fault names_of(struct op *op, const struct config *config, const c
     if (config->http_base_url[0] != '\0') {
         TRY(url_host(op, config->http_base_url, &host));
         add_name(names, http_own_host(host));
+    }
+    for (size_t i = 0; i < config->http_tls_names.count; i++) {
+        add_name(names, config->http_tls_names.at[i]);
     }
     return OK;
 }

@@ -3,6 +3,7 @@
 #include "appliance/base/log.h"
 #include "appliance/base/secret.h"
 #include "appliance/supervisor/appliance.h"
+#include "appliance/supervisor/hardening.h"
 
 #include <limits.h>
 #include <signal.h>
@@ -42,6 +43,9 @@ static const char usage[] =
     "  hsm doctor [--token NAME | --module PATH --slot N --label L --pin-file F] [--json]\n"
     "  hsm doctor --explain [CKR_NAME | NUMBER] [--json]\n"
     "                        examines the PKCS#11 token step by step; hsm doctor --help tells more\n"
+    "  hardening [--json]    what each process of the running appliance may do, what listens, which files lend rights\n"
+    "  update apply FILE | update status [--json]\n"
+    "                        updates of the appliance image: docs/updates.md\n"
     "  --check-config        print what resolved and whether the FIPS module is active, start nothing\n"
     "  --print-config-docs   print docs/configuration.md\n"
     "\n"
@@ -63,7 +67,8 @@ static bool has_words_of_its_own(const char *word)
 {
     return strcmp(word, "repair-log") == 0 || strcmp(word, "token") == 0 || strcmp(word, "tenant") == 0 ||
            strcmp(word, "hsm") == 0 || strcmp(word, "backup") == 0 || strcmp(word, "restore") == 0 ||
-           strcmp(word, "rebuild") == 0 || strcmp(word, "snapshot") == 0;
+           strcmp(word, "rebuild") == 0 || strcmp(word, "snapshot") == 0 || strcmp(word, "update") == 0 ||
+           strcmp(word, "hardening") == 0;
 }
 
 /* Takes "--config FILE" out of argv from `start` on, so that it may stand anywhere. */
@@ -172,6 +177,9 @@ static enum exit_code dispatch(const struct options *options, int argc, char **a
     if (options->command != NULL && strcmp(options->command, "repair-log") == 0) {
         return appliance_repair_log(appliance, argc - options->rest, argv + options->rest);
     }
+    if (options->command != NULL && strcmp(options->command, "hardening") == 0) {
+        return appliance_hardening(appliance, argc - options->rest, argv + options->rest);
+    }
     if (options->command != NULL && strcmp(options->command, "restore") == 0) {
         return appliance_restore(appliance, argc - options->rest, argv + options->rest);
     }
@@ -210,6 +218,9 @@ int main(int argc, char **argv)
     }
     if (options.docs) {
         return (int)print_docs();
+    }
+    if (options.command != NULL && strcmp(options.command, "update") == 0) {
+        return (int)appliance_update_command(argc - options.rest, argv + options.rest);
     }
     char path[PATH_MAX];
     CLEANUP(config_freep) struct config *config = NULL;

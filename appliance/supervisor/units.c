@@ -5,6 +5,7 @@
 #include "appliance/stores/port.h"
 #include "appliance/stores/postgres.h"
 #include "appliance/stores/process.h"
+#include "appliance/stores/profiles.h"
 #include "appliance/stores/softhsm.h"
 #include "appliance/supervisor/http.h"
 #include "appliance/supervisor/signer_door.h"
@@ -89,9 +90,11 @@ static struct fault start_signer(struct op *op, const struct appliance *applianc
 {
     const char *env[2] = { 0 };
     const char *const *argv = NULL;
+    struct confine confine;
     if (softhsm_embedded(appliance->config)) {
         TRY(softhsm_environment(op, appliance->config, &env[0]));
     }
+    TRY(profile_signer(op, appliance->config, &confine));
     TRY(unit_argv(op, appliance, "svc-signer", NULL, &argv));
     signer_door_ask_anew(appliance->door);
     return process_spawn(op,
@@ -99,6 +102,7 @@ static struct fault start_signer(struct op *op, const struct appliance *applianc
                                                  .env = env,
                                                  .user = SOFTHSM_USER,
                                                  .listener = signer_door_listener(appliance->door),
+                                                 .confine = profile_fits_signer(appliance->config) ? &confine : NULL,
                                                  .locks_memory = true },
                          ret_pid);
 }
@@ -143,9 +147,12 @@ static struct fault start_api(struct op *op, const struct appliance *appliance, 
 {
     static const char *const words[] = { "serve", NULL };
     const char *const *argv = NULL, *const *env = NULL;
+    struct confine confine;
     TRY(unit_argv(op, appliance, "svc-api", words, &argv));
     TRY(feed_credentials(op, appliance->config, &env));
-    return process_spawn(op, &(struct process_spec){ .argv = argv, .env = env, .user = USER_API }, ret_pid);
+    TRY(profile_api(op, appliance->config, &confine));
+    return process_spawn(op, &(struct process_spec){ .argv = argv, .env = env, .user = USER_API, .confine = &confine },
+                         ret_pid);
 }
 
 static struct fault probe_api(struct op *op, const struct appliance *appliance)
