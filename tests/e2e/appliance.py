@@ -13,10 +13,14 @@ import subprocess
 import tempfile
 import threading
 import time
+import unittest
+import urllib.parse
 
 SRC = os.path.abspath(os.path.join(os.path.dirname(__file__), "../.."))
 BIN = os.environ.get("SVC_TEST_BIN", os.path.join(SRC, "build/release/bin"))
 START_LIMIT = float(os.environ.get("SVC_TEST_START_LIMIT", "120"))
+TARGET = os.environ.get("SVC_TEST_TARGET")  # see Running
+PATIENCE = float(os.environ.get("SVC_TEST_PATIENCE", "1"))  # how much slower than a machine the appliance may be
 
 
 PORTS = "/tmp/svc-ports"  # a file for each port that was given out, seen by all who run tests beside us
@@ -39,6 +43,7 @@ def free_port():
 
 def until(what, condition, limit=30.0):
     """Polls a condition until it holds; the limit only bounds a hang, it asserts no speed."""
+    limit *= PATIENCE
     end = time.monotonic() + limit
     while True:
         value = condition()
@@ -76,6 +81,18 @@ def yaml(settings):
         return out
 
     return emit(tree, 0)
+
+
+def read_env(path):
+    """The variables of a client.env."""
+    env = {}
+    with open(path) as f:
+        for line in f:
+            line = line.strip()
+            if line and not line.startswith("#"):
+                key, _, value = line.removeprefix("export ").partition("=")
+                env[key] = value.strip("'\"")
+    return env
 
 
 class Answer:
@@ -141,16 +158,11 @@ class Appliance:
             print(self.tail())
             self.stop()
             raise
-        with open(f"{self.dir}/data/client.env") as f:
-            for line in f:
-                line = line.strip()
-                if line and not line.startswith("#"):
-                    key, _, value = line.removeprefix("export ").partition("=")
-                    self.env[key] = value.strip("'\"")
+        self.env.update(read_env(f"{self.dir}/data/client.env"))
         return self
 
     def probe_get(self, path, timeout=5):
-        connection = http.client.HTTPConnection("127.0.0.1", self.probe, timeout=timeout)
+        connection = http.client.HTTPConnection("127.0.0.1", self.probe, timeout=timeout * PATIENCE)
         try:
             connection.request("GET", path)
             r = connection.getresponse()
@@ -229,7 +241,7 @@ class Appliance:
         return self.env["SVC_TOKEN_" + role]
 
     def tsa(self, der, timeout=20):
-        connection = http.client.HTTPConnection("127.0.0.1", self.plain, timeout=timeout)
+        connection = http.client.HTTPConnection("127.0.0.1", self.plain, timeout=timeout * PATIENCE)
         try:
             connection.request("POST", "/tsa", der, {"Content-Type": "application/timestamp-query"})
             r = connection.getresponse()
@@ -318,6 +330,86 @@ class Replica:
     api = Appliance.api
 
 
+class Running(Appliance):
+    """An appliance that runs already, somewhere else: the image in QEMU, another machine. Named by SVC_TEST_TARGET, a
+    client.env (as svc-appliance writes it) with SVC_PROBE_URL and, as JSON, SVC_TEST_SETTINGS beside: the settings of
+    svc.yaml that it was given. All test files share it, so what a test would do to processes, files or settings of an
+    appliance of its own skips that test, with the reason. tests/image/suite.py tells what has to pass nevertheless."""
+
+    def __init__(self, name="e2e", **settings):
+        self.dir = tempfile.mkdtemp(prefix=f"svc-{name}-", dir="/tmp")
+        os.chmod(self.dir, 0o755)
+        self.bin, self.env, self.environment, self.name = BIN, read_env(TARGET), {}, name
+        self.runs_with = Fixed(json.loads(self.env.pop("SVC_TEST_SETTINGS", "{}")))
+        if settings.pop("bin", BIN) != BIN:
+            raise unittest.SkipTest("wants a build with failpoints")
+        for key, value in settings.items():
+            self.runs_with[key.replace("__", ".")] = value
+        self.port, self.plain, self.probe = (urllib.parse.urlsplit(self.env[variable]).port for variable in
+                                             ("SVC_BASE_URL", "SVC_TSA_URL", "SVC_PROBE_URL"))
+        os.mkdir(f"{self.dir}/data", 0o755)
+        for variable, file in (("SVC_CA_FILE", "ca.pem"), ("SVC_TSA_ROOT", "tsa-root.pem")):
+            shutil.copy(self.env[variable], f"{self.dir}/data/{file}")
+            self.env[variable] = f"{self.dir}/data/{file}"
+        with open(f"{self.dir}/data/client.env", "w") as f:
+            f.writelines(f"{variable}='{value}'\n" for variable, value in self.env.items())
+
+    def start(self):
+        if not self.is_ready():
+            raise AssertionError("the appliance of SVC_TEST_TARGET is not ready")
+        return self
+
+    def clean(self):
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+    def tail(self, lines=60):
+        return ""
+
+    def appliance(self, *args, check=True):
+        """Of its commands only those that the API has, too."""
+        words = dict(zip(args[2:], args[3:]))
+        if args[:2] != ("token", "create") or "--tenant" in words or not words.get("--ttl", "1h").endswith("h"):
+            raise unittest.SkipTest(f"runs svc-appliance {' '.join(args[:2])}")
+        life = {"ttl_seconds": int(words["--ttl"][:-1]) * 3600} if "--ttl" in words else {}
+        roles = [value for word, value in zip(args[2:], args[3:]) if word == "--role"]
+        made = self.api("POST", "/api/v1/tokens", {"subject": words["--subject"], "roles": roles, **life}, token="ADMIN",
+                        key=True)
+        return subprocess.CompletedProcess(args, made.status != 201, made.body.decode(), "")
+
+    @property
+    def settings(self):
+        return self.runs_with
+
+    def another(what):
+        def skip(self, *_, **__):
+            raise unittest.SkipTest(what)
+        return skip
+
+    spawn = another("starts the appliance")
+    stop = another("stops the appliance")
+    sql = another("asks the database")
+    pids = child = another("looks for the appliance's processes")
+    process = property(another("wants the appliance's process"))
+    config = property(another("wants the appliance's configuration file"))
+    log_path = property(another("reads the appliance's log"))
+    del another
+
+
+class Fixed(dict):
+    """Settings of an appliance that runs: to ask for another one skips the test."""
+
+    def __setitem__(self, key, value):
+        if self.get(key) != value:
+            raise unittest.SkipTest(f"wants {key} = {value}")
+
+    def __missing__(self, key):
+        raise unittest.SkipTest(f"wants to know {key}")
+
+    def update(self, *more, **settings):
+        for key, value in dict(*more, **settings).items():
+            self[key] = value
+
+
 class Session:
     """One keep-alive HTTPS connection with one token."""
 
@@ -339,7 +431,7 @@ class Session:
             data = body if isinstance(body, bytes) else json.dumps(body).encode()
             all_headers.setdefault("Content-Type", "application/json")
         if self.connection is None:
-            self.connection = http.client.HTTPSConnection("127.0.0.1", self.appliance.port, timeout=timeout,
+            self.connection = http.client.HTTPSConnection("127.0.0.1", self.appliance.port, timeout=timeout * PATIENCE,
                                                           context=self.appliance.tls())
         try:
             self.connection.request(method, path, data, all_headers)
@@ -409,3 +501,12 @@ def all_records(appliance, token="AUDITOR"):
         cursor = answer.json.get("next_cursor")
         if not cursor:
             return out
+
+
+def own_appliance(why):
+    """Marks a test that an appliance which others share, or which runs elsewhere (SVC_TEST_TARGET), cannot pass."""
+    return unittest.skipIf(TARGET, why)
+
+
+if TARGET:
+    OwnAppliance, Appliance = Appliance, Running

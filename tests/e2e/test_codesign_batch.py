@@ -4,7 +4,7 @@ import secrets
 import unittest
 
 import signing
-from appliance import Appliance, all_records, b64, digest_of, make_key, openssl_verifies
+from appliance import Appliance, all_records, b64, digest_of, make_key, openssl_verifies, own_appliance
 
 
 class Batch(unittest.TestCase):
@@ -23,6 +23,7 @@ class Batch(unittest.TestCase):
         self.assertEqual(answer.status, 200, answer)
         return answer
 
+    @own_appliance("reads the signer's journal")
     def test_each_digest_is_its_own_signature_and_event(self):
         datas = [secrets.token_bytes(20) for _ in range(64)]
         answer = self.sign(signing.batch_body(self.key_id, [digest_of(d) for d in datas]))

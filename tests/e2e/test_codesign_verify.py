@@ -5,7 +5,7 @@ import os
 import unittest
 
 import signing
-from appliance import Appliance, all_records, b64, make_key, run
+from appliance import Appliance, all_records, b64, make_key, own_appliance, run
 from certificates import Workshop, unb64
 from verifying import HASHES, KEYLESS, LONG_TERM, UNKNOWN, VERIFY, Case, flipped
 
@@ -177,6 +177,7 @@ class Keys(Case):
             self.assertEqual(self.good(VERIFY, body)["key_state"], "destroyed")
             self.refused(VERIFY, body, 400, "signature_invalid", digest=b64(flipped(unb64(body["digest"]))))
 
+    @own_appliance("takes a key out of the token")
     def test_a_key_that_the_token_has_lost_still_verifies(self):
         key_id = make_key(self.a)
         body, spki = self.signed(key_id)

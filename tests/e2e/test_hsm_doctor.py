@@ -2,7 +2,7 @@
 import json
 import unittest
 
-from appliance import Appliance, run
+from appliance import Appliance, own_appliance, run
 
 
 class HsmDoctor(unittest.TestCase):
@@ -23,6 +23,7 @@ class HsmDoctor(unittest.TestCase):
                    "/usr/lib/softhsm/libsofthsm2.so", "--token-label", "svc", "--pin", pin, "--list-objects")
         return sorted(line for line in said.stdout.splitlines() if "label:" in line)
 
+    @own_appliance("looks into the token")
     def test_it_finds_the_embedded_token_fit_and_leaves_nothing_behind(self):
         before = self.objects()
         said = self.appliance.appliance("hsm", "doctor", "--quick", "--json")
