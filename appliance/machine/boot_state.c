@@ -2,7 +2,6 @@
 #include "appliance/base/file.h"
 #include "appliance/base/log.h"
 #include "appliance/machine/disks.h"
-#include "appliance/machine/disks_grow.h"
 #include "appliance/machine/machine.h"
 #include "appliance/machine/mounts.h"
 #include "appliance/seal/seal.h"
@@ -153,11 +152,6 @@ static struct fault make_state(struct machine *machine, const char *device)
     TRY(choose_mode(op, &machine->found, &request.mode));
     machine_phase(machine, PHASE_OPENING);
     machine_say(machine, "making the state");
-    struct fault grown = disk_grow(op, device);
-    if (FAULTED(grown)) { /* then it is as large as the image made it */
-        log_fault(LOG_LEVEL_WARN, "state_not_grown", op, grown);
-        op->note = (struct fault_note){ 0 };
-    }
     TRY(seal_create(op, &request, &machine->recovery));
     bool recovered = false;
     TRY(seal_open(op, device, STATE_MAPPED, &(struct seal_key){ .typed = secret_span(machine->recovery) }, &recovered));

@@ -241,11 +241,13 @@ static void do_log(struct console *console, struct terminal *terminal, const cha
     bool inside = from > 0; /* of a line, whose rest is left out */
     uint8_t chunk[4096];
     for (ssize_t got = 0; (got = pread(fd, chunk, sizeof(chunk), from)) > 0 && from < about.st_size; from += got) {
-        const uint8_t *line = inside ? memchr(chunk, '\n', (size_t)got) : chunk - 1;
-        inside = line == NULL;
-        if (line != NULL) {
-            terminal_put(terminal, span_of(line + 1, (size_t)(chunk + got - line - 1)));
+        struct span shown = span_of(chunk, (size_t)got);
+        if (inside) {
+            const uint8_t *end = memchr(chunk, '\n', (size_t)got);
+            shown = end != NULL ? span_of(end + 1, (size_t)(chunk + got - end - 1)) : (struct span){ 0 };
+            inside = end == NULL;
         }
+        terminal_put(terminal, shown);
     }
 }
 

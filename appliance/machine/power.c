@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/reboot.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -61,34 +62,44 @@ static bool has_power_key(int fd)
            (keys[KEY_POWER / BITS_PER_LONG_] >> (KEY_POWER % BITS_PER_LONG_) & 1) != 0;
 }
 
-void power_buttons_close(struct power_buttons *buttons)
+static bool is_open(const struct power_buttons *buttons, dev_t device)
 {
-    while (buttons->count > 0) {
-        fd_close(buttons->fds[--buttons->count]);
+    for (size_t i = 0; i < buttons->count; i++) {
+        struct stat have;
+        if (fstat(buttons->fds[i], &have) == 0 && have.st_rdev == device) {
+            return true;
+        }
     }
+    return false;
 }
 
+/* What is open stays open: a press that waits there is not lost. */
 void power_buttons_open(struct power_buttons *buttons)
 {
-    power_buttons_close(buttons);
     for (unsigned i = 0; i < EVENT_DEVICES && buttons->count < POWER_BUTTONS_MAX; i++) {
         char path[32];
+        struct stat found;
         (void)snprintf(path, sizeof(path), "/dev/input/event%u", i);
         CLEANUP(fd_closep) int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-        if (fd >= 0 && has_power_key(fd)) {
+        if (fd >= 0 && fstat(fd, &found) == 0 && !is_open(buttons, found.st_rdev) && has_power_key(fd)) {
             buttons->fds[buttons->count++] = fd;
             fd = -1;
         }
     }
 }
 
-bool power_buttons_pressed(const struct power_buttons *buttons)
+bool power_buttons_pressed(struct power_buttons *buttons)
 {
     bool pressed = false;
-    for (size_t i = 0; i < buttons->count; i++) {
+    for (size_t i = buttons->count; i > 0; i--) {
         struct input_event event;
-        while (read(buttons->fds[i], &event, sizeof(event)) == (ssize_t)sizeof(event)) {
+        ssize_t got;
+        while ((got = read(buttons->fds[i - 1], &event, sizeof(event))) == (ssize_t)sizeof(event)) {
             pressed |= event.type == EV_KEY && event.code == KEY_POWER && event.value == 1;
+        }
+        if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) { /* it was unplugged */
+            fd_close(buttons->fds[i - 1]);
+            buttons->fds[i - 1] = buttons->fds[--buttons->count];
         }
     }
     return pressed;

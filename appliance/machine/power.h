@@ -19,11 +19,10 @@ struct power_buttons {
     int fds[POWER_BUTTONS_MAX];
     size_t count;
 };
-/* Opens every input device that has a power key (anew: more may have come). Without one the list is empty. */
+/* Opens every input device that has a power key and is not open yet (more may have come). There may be none. */
 void power_buttons_open(struct power_buttons *buttons);
-void power_buttons_close(struct power_buttons *buttons);
-/* Reads what waits there: was the key pressed? */
-bool power_buttons_pressed(const struct power_buttons *buttons);
+/* Reads what waits there: was the key pressed? What was unplugged is closed. */
+bool power_buttons_pressed(struct power_buttons *buttons);
 
 /* Everything that is not a kernel thread gets SIGTERM, a moment later SIGKILL; what is mounted is left, the state's
  * device closed, and the machine ends. Does not return; PID 1 only. */

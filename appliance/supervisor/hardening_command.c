@@ -19,7 +19,7 @@
 static struct fault supervisor_find(struct op *op, struct report *report)
 {
     CLEANUP(buf_free) struct buf text = BUF_INIT(64);
-    struct process_facts facts;
+    struct process_facts facts = { 0 };
     const char *path = NULL, *number = "";
     TRY(folder_path(op, report->config->run_dir, "appliance.pid", &path));
     struct fault read = file_read(path, &text);

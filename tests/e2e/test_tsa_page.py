@@ -8,7 +8,7 @@ import os
 import re
 import unittest
 
-from appliance import Appliance, run, until
+from appliance import Appliance, own_appliance, run, until
 from stamping import Files
 from test_tsa import query
 
@@ -130,6 +130,7 @@ class Pages(unittest.TestCase):
             der = run("openssl", "x509", "-outform", "DER", input=("-----BEGIN" + pem).encode(), text=False).stdout
             self.assertIn(hashlib.sha256(der).hexdigest(), text)
 
+    @own_appliance("its ports are forwarded from others")
     def test_its_commands_work_as_they_stand(self):
         blocks = {title: text for title, text in zip(
             ("openssl", "chain", "signtool", "osslsigncode", "jarsigner", "cosign", "svc-cli"), Page(

@@ -1,4 +1,4 @@
-/* Sealing to a TPM, against the one that SVC_TEST_TCTI names (a swtpm: tests/image/test_machine.py starts one); skipped
+/* Sealing to a TPM, against the one that SVC_TEST_TCTI names (a swtpm: tests/image/with-swtpm starts one); skipped
  * without it. The order matters: the PCR that is extended stays so. */
 #include "testlib.h"
 
