@@ -24,7 +24,7 @@ void console_open(void)
 }
 
 /* One write a line, so that the kernel's own lines do not come in between. */
-static void put_line(int error, const char *format, va_list arguments)
+__attribute__((format(printf, 2, 0))) static void put_line(int error, const char *format, va_list arguments)
 {
     char line[512] = "svc-initrd: ";
     size_t at = strlen(line);

@@ -119,7 +119,7 @@ class Adcs(unittest.TestCase):
         self.assertNotIn("4711", json.dumps(whole))
         self.assertTrue(whole["findings"][0]["principals"][0].startswith("erased-"), whole["findings"])
         following = copy.deepcopy(body)
-        following.update(run_id="run-6", observed_at=observation(0, "")["observed_at"])
+        following.update(run_id="run-6", observed_at=observation(5, "")["observed_at"])
         self.assertGreater(json.loads(self.observe(following).stdout)["changes"], 0)
 
 

@@ -7,7 +7,8 @@ import subprocess
 import tempfile
 import unittest
 
-from appliance import Appliance, SRC, all_records, b64, digest_of, make_key, openssl_verifies, own_appliance, run, sign_body, until
+from appliance import (SRC, Appliance, all_records, b64, digest_of, make_key, openssl_verifies, own_appliance, run,
+                       sign_body, until)
 
 
 class MainJob(unittest.TestCase):

@@ -46,6 +46,8 @@ settings:
     base_url: "{machine.url(HTTPS)}"
   rate_limit:
     requests: 1000000
+  signer:
+    operation_timeout: 60s
 """
 
 
@@ -138,7 +140,7 @@ def main():
         if os.path.exists(f"{out}/{name}"):
             os.unlink(f"{out}/{name}")
     medium = f"{out}/provision.img"
-    machine = qemu.Machine(options.disk, disks=[medium], forward=[HTTPS, PLAIN, PROBE],
+    machine = qemu.Machine(options.disk, disks=[medium], forward=[HTTPS, PLAIN, PROBE], cpus=1,
                            extra=["-device", "virtio-balloon-pci,id=balloon", "-smbios", f"type=11,value={EXTRA}"])
     qemu.medium(medium, {"provision.yaml": provisioning(machine)})
     try:
