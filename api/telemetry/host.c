@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <sys/timex.h>
@@ -15,6 +16,7 @@
 #include <unistd.h>
 
 #define STAT_MAX    4096
+#define DISKS_MAX   4096
 #define START_FIELD 22 /* of proc(5) stat: when the process began, in ticks since boot */
 #define NAME_FIELD  2
 
@@ -153,19 +155,39 @@ void host_sample_process(struct metrics *metrics)
 
 /* ---- disks ---- */
 
+static void put_disk(struct metrics *metrics, const char *area, double free, double total)
+{
+    const char *const labels[] = { area };
+    metrics_set(metrics, &host_metrics[DISK_FREE], free, labels);
+    metrics_set(metrics, &host_metrics[DISK_TOTAL], total, labels);
+}
+
 static void sample_disk(struct metrics *metrics, const char *area, const char *path)
 {
     struct statvfs space;
     bool known = statvfs(path, &space) == 0;
-    const char *const labels[] = { area };
     double block = known ? (double)space.f_frsize : NAN;
-    metrics_set(metrics, &host_metrics[DISK_FREE], known ? (double)space.f_bavail * block : NAN, labels);
-    metrics_set(metrics, &host_metrics[DISK_TOTAL], known ? (double)space.f_blocks * block : NAN, labels);
+    put_disk(metrics, area, known ? (double)space.f_bavail * block : NAN, known ? (double)space.f_blocks * block : NAN);
+}
+
+/* A member of disks.json, which is flat and the supervisor's; NaN without it. */
+static double told(const char *text, const char *area, const char *what)
+{
+    char member[32];
+    (void)snprintf(member, sizeof(member), "\"%s_%s\":", area, what);
+    const char *at = strstr(text, member);
+    return at != NULL ? strtod(at + strlen(member), NULL) : NAN;
 }
 
 void host_sample_disks(struct metrics *metrics, const struct config *config)
 {
-    char journal[512], postgres[512], nats[512];
+    char journal[512], postgres[512], nats[512], disks[512];
+    CLEANUP(buf_free) struct buf said = BUF_INIT(DISKS_MAX);
+    const char *text = "";
+    (void)snprintf(disks, sizeof(disks), "%s/disks.json", config->run_dir);
+    if (FAULTED(file_read(disks, &said)) || FAULTED(buf_cstr(&said, &text))) {
+        text = ""; /* no supervisor: then nobody hides the folders from us */
+    }
     (void)snprintf(journal, sizeof(journal), "%s/signer", config->data_dir);
     (void)snprintf(postgres, sizeof(postgres), "%s/postgres", config->data_dir);
     (void)snprintf(nats, sizeof(nats), "%s/nats", config->data_dir);
@@ -181,7 +203,10 @@ void host_sample_disks(struct metrics *metrics, const struct config *config)
         { "archive", config->audit_archive_dir, config->audit_archive_dir[0] != '\0' },
     };
     for (size_t i = 0; i < COUNT_OF(areas); i++) {
-        if (areas[i].here) {
+        double total = told(text, areas[i].area, "total");
+        if (areas[i].here && !isnan(total)) {
+            put_disk(metrics, areas[i].area, told(text, areas[i].area, "free"), total);
+        } else if (areas[i].here) {
             sample_disk(metrics, areas[i].area, areas[i].path);
         }
     }

@@ -12,7 +12,11 @@
 #define GATHER_LEAST_NS (1500 * NS_PER_MS / 1000)
 #define GATHER_MOST_NS  (10 * NS_PER_MS)
 #endif
-#define APPENDS_MAX    2 /* under way at a time: while the disk has one, the next is on its way to it */
+#ifndef APPENDS_MAX
+/* Under way at a time. A second one could be stored before the first, which then is the newest message of the lane and
+ * states earlier times: clock_mark.c reads that one alone. */
+#define APPENDS_MAX 1
+#endif
 #define ENTRY_DATA_MAX ((size_t)TSA_BATCH_MAX * 2048)
 
 /*

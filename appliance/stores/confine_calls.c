@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <string.h>
@@ -81,6 +82,8 @@ static int refuse_families(scmp_filter_ctx filter)
         }
         rc = fine ? 0 : refuse_when(filter, SCMP_SYS(socket), 0, LOW, (uint64_t)family);
     }
+    /* Multipath TCP connects where Landlock's rules for TCP do not look; whoever asks falls back to TCP. */
+    rc = rc != 0 ? rc : refuse_when(filter, SCMP_SYS(socket), 2, LOW, IPPROTO_MPTCP);
     const struct scmp_arg_cmp beyond = { .arg = 0, .op = SCMP_CMP_GE, .datum_a = AF_MAX };
     return rc != 0 ? rc : seccomp_rule_add_array(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(socket), 1, &beyond);
 }
@@ -106,6 +109,8 @@ static int refuse_new_code(scmp_filter_ctx filter)
 {
     const uint64_t both = PROT_WRITE | PROT_EXEC;
     int rc = refuse_when(filter, SCMP_SYS(mmap), 2, both, both);
+    /* A file of memory is written first, and mapped or executed as code then; no path rule sees it. */
+    rc = rc != 0 ? rc : seccomp_rule_add_array(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(memfd_create), 0, NULL);
     rc = rc != 0 ? rc : refuse_when(filter, SCMP_SYS(mprotect), 2, PROT_EXEC, PROT_EXEC);
     rc = rc != 0 ? rc : refuse_when(filter, SCMP_SYS(pkey_mprotect), 2, PROT_EXEC, PROT_EXEC);
     return rc != 0 ? rc : refuse_when(filter, SCMP_SYS(shmat), 2, SHM_EXEC, SHM_EXEC);

@@ -4,6 +4,7 @@
 #include "appliance/base/file.h"
 #include "appliance/base/log.h"
 #include "appliance/supervisor/appliance.h"
+#include "appliance/supervisor/disks.h"
 #include "appliance/supervisor/state.h"
 
 #include <errno.h>
@@ -16,6 +17,7 @@
 #include <unistd.h>
 
 #define DRAIN_TICK_MS  100
+#define DISKS_NS       (10 * NS_PER_S)
 #define FORCE_LIMIT_NS (5 * NS_PER_S) /* from force_signal to SIGKILL */
 
 struct children {
@@ -24,6 +26,8 @@ struct children {
     unsigned stop_signals;
     utc_us started_at;
     bool ready; /* all of the appliance: for state.json */
+    mono_ns disks_due;
+    bool disks_failed; /* said once */
     struct unit units[CHILDREN_MAX];
     size_t count;
 };
@@ -161,9 +165,25 @@ static void do_what_is_due(struct children *children)
     }
 }
 
+/* For svc-api, which watches the space and does not see these folders. */
+static void tell_disks(struct children *children)
+{
+    mono_ns now = clock_mono();
+    if (children->disks_due > now) {
+        return;
+    }
+    children->disks_due = now + DISKS_NS;
+    struct fault told = disks_write(children->appliance->config);
+    if (FAULTED(told) && !children->disks_failed) {
+        log_fault(LOG_LEVEL_WARN, "disks_not_told", NULL, told);
+    }
+    children->disks_failed = FAULTED(told);
+}
+
 static int ms_to_next(const struct children *children, int max_ms)
 {
-    int wait = max_ms;
+    int due_ms = clock_ms_left(children->disks_due);
+    int wait = due_ms < max_ms ? due_ms : max_ms;
     for (size_t i = 0; i < children->count; i++) {
         enum unit_state state = children->units[i].state;
         if (state == UNIT_WAITING || state == UNIT_STARTING) {
@@ -192,6 +212,7 @@ struct fault children_step(struct children *children, int max_ms)
     TRY(wait_for_events(children, ms_to_next(children, max_ms)));
     if (children->stop_signals == 0) {
         do_what_is_due(children);
+        tell_disks(children);
     }
     return OK;
 }

@@ -81,6 +81,7 @@ static void attack_network(const struct target *target)
     fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     tell("bind_own", bind(fd, (struct sockaddr *)&own, sizeof(own)) == 0);
     tell("packet_socket", socket(AF_PACKET, SOCK_RAW, 0) >= 0);
+    tell("multipath_socket", socket(AF_INET, SOCK_STREAM, IPPROTO_MPTCP) >= 0);
     tell("alg_socket", socket(AF_ALG, SOCK_SEQPACKET, 0) >= 0);
 }
 
@@ -91,6 +92,7 @@ static void attack_code(const struct target *target)
     tell("signal", kill(target->bystander, 0) == 0);
     tell("writable_code", mmap(NULL, 4096, PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED);
     tell("memory_to_code", mprotect(page, 4096, PROT_READ | PROT_EXEC) == 0);
+    tell("memory_file", memfd_create("code", 0) >= 0);
     tell("user_namespace", syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, 0, 0, 0, 0) > 0);
     tell("clone3", syscall(SYS_clone3, NULL, 0) == 0);
     tell("terminal", ioctl(STDIN_FILENO, TIOCSTI, "x") == 0);
@@ -272,9 +274,9 @@ static int differing(struct world *world, const char *const *expected)
 #define assert_said(world, ...) assert_int_equal(differing(world, (const char *const[]){ __VA_ARGS__, NULL }), 0)
 
 /* What is true of every child with a user, whatever else is. */
-#define RIGHTS_AND_CALLS                                                                                    \
-    "device=EPERM", "setuid_file=EPERM", "packet_socket=EPERM", "alg_socket=EPERM", "user_namespace=EPERM", \
-        "clone3=ENOSYS", "terminal=EPERM", "root=EPERM"
+#define RIGHTS_AND_CALLS                                                                                      \
+    "device=EPERM", "setuid_file=EPERM", "packet_socket=EPERM", "alg_socket=EPERM", "multipath_socket=EPERM", \
+        "user_namespace=EPERM", "clone3=ENOSYS", "terminal=EPERM", "root=EPERM"
 
 /* ---- refusals ---- */
 
@@ -297,7 +299,7 @@ static void postgresql_writes_reads_runs_and_reaches_its_own_alone(void **state)
     assert_said(&world, RIGHTS_AND_CALLS, "write_own=done", "write_elsewhere=EROFS", "truncate_elsewhere=EROFS",
                 "write_tmp=EROFS", "read_elsewhere=EACCES", "read_others=EACCES", "read_shm=ENOENT", "link=EACCES",
                 "read_init=ENOENT", "connect=EACCES", "signal=EPERM", "writable_code=EPERM", "memory_to_code=EPERM",
-                "shell=EACCES");
+                "memory_file=EPERM", "shell=EACCES");
     world_end(&world);
 }
 
@@ -349,7 +351,7 @@ static void the_api_writes_its_own_folder_and_executes_nothing_once_it_serves(vo
     attack_as(&world, "svc-api", "--attack-serving", "data/api", CONFINE_ALL);
     assert_said(&world, RIGHTS_AND_CALLS, "confined=done", "thread=done", "process=EPERM", "write_own=done",
                 "write_elsewhere=EROFS", "write_tmp=EROFS", "read_others=EACCES", "connect=done", "bind_own=EACCES",
-                "signal=EPERM", "writable_code=EPERM", "memory_to_code=EPERM", "shell=EPERM");
+                "signal=EPERM", "writable_code=EPERM", "memory_to_code=EPERM", "memory_file=EPERM", "shell=EPERM");
     world_end(&world);
 }
 

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -100,11 +101,11 @@ static void add_ready(struct children *children, const struct unit_row *row)
     assert_fault(children_wait_ready(children, unit), NONE);
 }
 
-static bool state_says(const char *text)
+static bool file_says(const char *name, const char *text)
 {
     char path[128];
     CLEANUP(buf_free) struct buf state = BUF_INIT(4096);
-    (void)snprintf(path, sizeof(path), "%s/state.json", run_dir);
+    (void)snprintf(path, sizeof(path), "%s/%s", run_dir, name);
     assert_fault(file_read(path, &state), NONE);
     return memmem(state.at, state.len, text, strlen(text)) != NULL;
 }
@@ -121,6 +122,20 @@ static void a_unit_that_refuses_its_start_ends_the_waiting(void **state)
     assert_int_equal(children_refused(children, &name), 3);
     assert_string_equal(name, "first");
     assert_int_equal(world.starts, 1);
+    end(children);
+}
+
+static void the_space_of_folders_that_are_here_is_told(void **state)
+{
+    (void)state;
+    char path[128];
+    (void)snprintf(path, sizeof(path), "%s/nats", run_dir);
+    assert_int_equal(mkdir(path, 0700), 0);
+    struct children *children = begin(SLEEPER);
+    add_ready(children, &first);
+    assert_true(file_says("disks.json", "\"nats_free\":"));
+    assert_true(file_says("disks.json", "\"nats_total\":"));
+    assert_false(file_says("disks.json", "postgres"));
     end(children);
 }
 
@@ -141,7 +156,7 @@ static void a_killed_unit_is_started_again_and_counted(void **state)
     (void)state;
     struct children *children = begin(SLEEPER);
     add_ready(children, &first);
-    assert_true(state_says("\"first_restarts\":0"));
+    assert_true(file_says("state.json", "\"first_restarts\":0"));
     pid_t killed = world.first;
     assert_int_equal(kill(killed, SIGKILL), 0);
     while (world.starts < 2) {
@@ -149,7 +164,7 @@ static void a_killed_unit_is_started_again_and_counted(void **state)
     }
     assert_int_not_equal(world.first, killed);
     assert_int_equal(kill(world.first, 0), 0);
-    assert_true(state_says("\"first_restarts\":1"));
+    assert_true(file_says("state.json", "\"first_restarts\":1"));
     end(children);
 }
 
@@ -240,7 +255,12 @@ static void a_second_stop_signal_does_not_wait_for_the_stubborn(void **state)
 static int setup(void **state)
 {
     (void)state;
-    config.run_dir = run_dir;
+    config = (struct config){ .run_dir = run_dir,
+                              .data_dir = run_dir,
+                              .signer_address = "elsewhere",
+                              .signer_journal = "",
+                              .postgres_url = "elsewhere",
+                              .nats_url = "" };
     return mkdtemp(run_dir) == NULL ? -1 : 0;
 }
 
@@ -256,6 +276,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_unit_that_refuses_its_start_ends_the_waiting),
+        cmocka_unit_test(the_space_of_folders_that_are_here_is_told),
         cmocka_unit_test(a_stop_signal_ends_the_waiting),
         cmocka_unit_test(a_killed_unit_is_started_again_and_counted),
         cmocka_unit_test(a_start_that_fails_for_a_while_is_tried_until_it_works),

@@ -7,9 +7,11 @@
 
 #include "api/telemetry/host.h"
 #include "appliance/base/clock.h"
+#include "appliance/base/file.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #define assert_fault(expr, sym) assert_int_equal((expr).code, FAULT_##sym)
 
@@ -47,6 +49,7 @@ static double value(struct metrics *metrics, const char *series)
 static struct config here(void)
 {
     return (struct config){ .data_dir = "/tmp",
+                            .run_dir = "/nowhere",
                             .signer_journal = "",
                             .signer_address = "",
                             .postgres_url = "",
@@ -65,6 +68,24 @@ static void a_folder_that_is_not_there_is_not_a_number_and_no_fault(void **state
     double free_bytes = value(metrics, "svc_disk_free_bytes{area=\"data\"}");
     assert_true(free_bytes != free_bytes);
     assert_true(value(metrics, "svc_disk_total_bytes{area=\"archive\"}") > 0);
+}
+
+static void what_the_supervisor_says_of_a_folder_comes_before_what_is_seen_of_it(void **state)
+{
+    (void)state;
+    CLEANUP(metrics_freep) struct metrics *metrics = made();
+    char dir[] = "/tmp/host-XXXXXX", path[64];
+    struct config config = here();
+    config.run_dir = mkdtemp(dir);
+    (void)snprintf(path, sizeof(path), "%s/disks.json", dir);
+    assert_fault(file_write(path, span_text("{\"nats_free\":7,\"nats_total\":9007199254740990}"), 0644), NONE);
+    host_sample_disks(metrics, &config);
+    (void)unlink(path);
+    (void)rmdir(dir);
+    assert_true(value(metrics, "svc_disk_free_bytes{area=\"nats\"}") == 7);
+    assert_true(value(metrics, "svc_disk_total_bytes{area=\"nats\"}") == 9007199254740990);
+    double unseen = value(metrics, "svc_disk_free_bytes{area=\"postgres\"}");
+    assert_true(unseen != unseen);
 }
 
 static void areas_of_other_hosts_are_left_out(void **state)
@@ -111,6 +132,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_folder_that_is_not_there_is_not_a_number_and_no_fault),
+        cmocka_unit_test(what_the_supervisor_says_of_a_folder_comes_before_what_is_seen_of_it),
         cmocka_unit_test(areas_of_other_hosts_are_left_out),
         cmocka_unit_test(the_process_is_measured_as_the_kernel_knows_it),
     };

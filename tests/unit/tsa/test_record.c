@@ -5,6 +5,7 @@
 
 #include <cmocka.h>
 
+#define APPENDS_MAX     2 /* the recorder can do more than one, whatever it is told to do */
 #define GATHER_LEAST_NS (60 * NS_PER_S)
 #define GATHER_MOST_NS  (60 * NS_PER_S)
 /* The source itself, so that a test can wait until its callers stand in the queue. */
