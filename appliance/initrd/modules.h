@@ -1,5 +1,5 @@
 /*
- * Kernel modules of the initrd, as scripts/lib/image-initrd laid them down beside svc-initrd:
+ * Kernel modules of the initrd, as scripts/lib/image_boot.py laid them down beside svc-initrd:
  *
  *     /modules/list    "NAME always|device DEPENDENCY..." a line, every module after those that it needs
  *     /modules/alias   "PATTERN NAME" a line: the device names (modalias) that a module drives

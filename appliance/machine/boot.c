@@ -49,7 +49,7 @@ static void open_log(struct machine *machine)
 {
     machine->console = open("/dev/console", O_WRONLY | O_CLOEXEC | O_NOCTTY);
     CLEANUP(fd_closep) int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
-    CLEANUP(fd_closep) int log = open(MACHINE_LOG_FILE, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    CLEANUP(fd_closep) int log = open(MACHINE_LOG_FILE, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     if (nothing >= 0) {
         (void)dup2(nothing, STDIN_FILENO);
     }
@@ -208,6 +208,7 @@ static struct fault prepare(struct machine *machine)
     if (FAULTED(kept)) {
         machine_complain(machine, "the copy of the database", kept);
     }
+    machine->prepared = true;
     struct fault written = provision_write_svc_yaml(machine_op(machine, CHECK_MS), &machine->provision, PRODUCT_CONFIG);
     if (FAULTED(written)) {
         (void)snprintf(machine->refusal, sizeof(machine->refusal), "%s",
@@ -233,7 +234,7 @@ static void fail(struct machine *machine, struct fault fault, bool ground)
         machine->wanted = machine->wanted == POWER_NONE ? POWER_REBOOT : machine->wanted;
         return;
     }
-    machine_say(machine, "maintenance: only status, reboot and poweroff are left");
+    machine_say(machine, "maintenance: help at the console lists what can be done");
 }
 
 static void watch_trial(struct machine *machine)

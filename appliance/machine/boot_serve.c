@@ -24,8 +24,12 @@ static void renew(struct machine *machine, struct op *op, const struct seal_key 
 {
     bool wants_pin = strcmp(machine->status.seal, "tpm2") != 0;
     CLEANUP(secret_freep) struct secret *pin = NULL;
-    if (strcmp(machine->status.seal, "none") == 0 || (wants_pin && new_pin.len == 0) ||
-        (wants_pin && FAULTED(secret_new(new_pin, &pin)))) {
+    if (strcmp(machine->status.seal, "none") == 0) {
+        machine_say(machine, "the state was opened by its recovery key; its seal stays as it is");
+        return;
+    }
+    if (wants_pin && (new_pin.len == 0 || FAULTED(secret_new(new_pin, &pin)))) {
+        machine_say(machine, "the state was opened by its recovery key, and is not sealed anew: there is no new PIN");
         return;
     }
     struct fault renewed = seal_renew(op, machine->state_device, key, pin);
@@ -87,11 +91,13 @@ static struct fault restart(struct op *op, struct machine *machine)
 {
     enum machine_phase phase = machine->status.phase;
     bool running = phase == PHASE_RUNNING || phase == PHASE_READY;
-    if (!running && machine->keepers[KEEPER_SERVICE].last_code < 0) {
-        return op_fail(op, FAULT(CONFLICT), "the appliance was never started");
+    if (!running && (phase != PHASE_MAINTENANCE || !machine->prepared)) {
+        return op_fail(op, FAULT(CONFLICT), "the machine is not ready for the appliance; reboot starts it again");
     }
-    struct fault written = provision_write_svc_yaml(op, &machine->provision, PRODUCT_CONFIG);
-    TRY(written);
+    TRY(provision_write_svc_yaml(op, &machine->provision, PRODUCT_CONFIG));
+    if (!running) {
+        machine->failure[0] = '\0'; /* what kept it from starting */
+    }
     service_restart(machine);
     return OK;
 }

@@ -183,13 +183,23 @@ static struct fault first_boot(struct machine *machine, const char *device)
 
 /* ---- opening ---- */
 
-static struct fault wait_for_key(struct machine *machine, const char *device)
+bool machine_waits_for_key(const struct machine *machine, bool has_pin, mono_ns waited)
 {
+    return !machine->trial || (has_pin && waited < machine->trial_ns);
+}
+
+static struct fault wait_for_key(struct machine *machine, const char *device, bool has_pin)
+{
+    mono_ns since = clock_mono();
     machine->state_device = device;
     machine_phase(machine, PHASE_LOCKED);
     while (!machine->unlocked) {
         if (machine->wanted != POWER_NONE) {
             return FAULT(CANCELLED);
+        }
+        if (!machine_waits_for_key(machine, has_pin, clock_mono() - since)) {
+            return op_fail(machine_op(machine, OPEN_LIMIT_MS), FAULT(UNSEAL),
+                           "nobody opened the state in the time that a version on trial has");
         }
         machine_step(machine, MEDIUM_EVERY_MS);
     }
@@ -205,9 +215,10 @@ static struct fault open_state(struct machine *machine, const char *device, enum
     struct op *op = machine_op(machine, OPEN_LIMIT_MS);
     struct fault opened =
         seal_open(op, device, STATE_MAPPED, &(struct seal_key){ .tcti = SEAL_TPM_DEVICE }, &recovered);
-    if (opened.code == FAULT_UNSEAL) {
+    bool has_pin = seal_mode_has_pin(mode);
+    if (opened.code == FAULT_UNSEAL && machine_waits_for_key(machine, has_pin, 0)) {
         machine_complain(machine, "the state is locked", opened);
-        opened = wait_for_key(machine, device);
+        opened = wait_for_key(machine, device, has_pin);
     }
     TRY(opened);
     machine_phase(machine, PHASE_OPENING);

@@ -91,6 +91,7 @@ static void take_typed(struct console *console, struct terminal *terminal)
 /* What of the status a person would want to see again at once when it changes: a cheap look at every turn. */
 struct glance {
     enum machine_phase phase;
+    bool seal_has_pin;
     char text[512];
 };
 
@@ -104,6 +105,7 @@ static bool glance(struct glance *ret_glance)
     }
     memset(ret_glance, 0, sizeof(*ret_glance));
     ret_glance->phase = status.phase;
+    ret_glance->seal_has_pin = status.seal != NULL && strstr(status.seal, "pin") != NULL; /* "pin", "tpm2+pin" */
     (void)snprintf(ret_glance->text, sizeof(ret_glance->text), "%lld %lld %zu %d %s|%s|%s|%s|%s",
                    (long long)status.service_pid, (long long)status.service_restarts, status.address_count,
                    status.time_synchronised, status.seal, status.hostname, status.failure, status.refusal,
@@ -120,6 +122,7 @@ static void look(struct console *console, struct glance *last)
     }
     bool changed = memcmp(&seen, last, sizeof(seen)) != 0;
     console->phase = seen.phase;
+    console->seal_has_pin = seen.seal_has_pin;
     if (seen.phase >= PHASE_OPENING && seen.phase != PHASE_STOPPING) {
         console_load_provision(console);
         console_keep_new_pin(console);

@@ -132,22 +132,24 @@ static int token(struct op *op, int count, char *const *words)
 static int provision_check_file(struct op *op, int count, char *const *words)
 {
     CLEANUP(buf_free)
-    struct buf text = BUF_INIT(PROVISION_FILE_MAX), why = BUF_INIT(WHY_MAX), out = BUF_INIT(WHY_MAX * 2);
-    struct provision provision;
+    struct buf why = BUF_INIT(WHY_MAX), out = BUF_INIT(WHY_MAX * 2);
+    CLEANUP(provision_found_clear) struct provision_found found = { .device = "" };
     if (count != 3 || strcmp(words[1], "check") != 0) {
         return usage();
     }
-    struct fault done = file_read(words[2], &text);
-    if (FAULTED(done)) {
+    struct fault done = provision_read_file(op, words[2], &why, &found);
+    if (done.code == FAULT_NOT_FOUND) {
         (void)fprintf(stderr, "svc-machine: %s cannot be read\n", words[2]);
         return CODE_REFUSED;
     }
-    done = provision_parse(op, buf_span(&text), PROVISION_NAME, &why, &provision);
+    if (FAULTED(done) && why.len == 0) {
+        return complain("provision", op, done);
+    }
     if (FAULTED(done)) {
         (void)fprintf(stderr, "%.*s", (int)why.len, (const char *)why.at);
         return CODE_REFUSED;
     }
-    done = provision_print_svc_yaml(op, &provision, false, &out);
+    done = provision_print_svc_yaml(op, &found.provision, false, &out);
     done = FAULTED(done) ? done : print(&out);
     return FAULTED(done) ? complain("provision", op, done) : CODE_FINE;
 }

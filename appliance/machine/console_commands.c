@@ -16,7 +16,6 @@
 #define LONG_MS   (30 * 60 * 1000) /* an update on a slow disk */
 #define ANSWER_MS (5 * 60 * 1000)  /* for an operator */
 #define LOG_BYTES 8192
-#define LOG_MOST  ((size_t)256 << 10)
 #define LOG_MORE  16 /* `log all`: times LOG_BYTES */
 
 /* ---- what commands share ---- */
@@ -253,7 +252,15 @@ static void do_log(struct console *console, struct terminal *terminal, const cha
 
 /* ---- the list ---- */
 
-enum { IN_PROVISIONING = 1, IN_LOCKED = 2, IN_RUNNING = 4, IN_MAINTENANCE = 8, ANYWHEN = 15 };
+enum {
+    IN_PROVISIONING = 1,
+    IN_LOCKED = 2,
+    IN_RUNNING = 4,
+    IN_MAINTENANCE = 8,
+    ANYWHEN = 15,
+    IN_OPEN_MAINTENANCE = 16, /* the state is open, and what does not start can be mended */
+    WHEN_OPEN = IN_RUNNING | IN_OPEN_MAINTENANCE,
+};
 struct command {
     const char *words; /* separated by blanks; a word in capitals takes any */
     const char *doc;
@@ -265,32 +272,32 @@ static const struct command commands[] = {
     { "help", "this list", ANYWHEN, do_help },
     { "status", "the status screen", ANYWHEN, do_status },
     { "provision", "answer the questions of first boot here", IN_PROVISIONING, do_provision },
-    { "provision apply", "take a changed " PROVISION_NAME " from the medium labelled " PROVISION_LABEL,
-      IN_RUNNING | IN_MAINTENANCE, do_provision_apply },
+    { "provision apply", "take a changed " PROVISION_NAME " from the medium labelled " PROVISION_LABEL, WHEN_OPEN,
+      do_provision_apply },
     { "written", "the recovery key is written down: it is not shown again", IN_RUNNING | IN_MAINTENANCE, do_written },
-    { "hsm doctor", "examine the token that holds the keys", IN_RUNNING, do_doctor },
+    { "hsm doctor", "examine the token that holds the keys", WHEN_OPEN, do_doctor },
     { "token issue", "a new admin token, shown once", IN_RUNNING, do_token },
-    { "certificate show", "ca.pem, tsa-root.pem and the listener's fingerprint", IN_RUNNING, do_certificate_show },
-    { "certificate csr", "a certificate request for the HTTPS listener", IN_RUNNING, do_certificate_csr },
-    { "certificate import", "paste the certificate chain", IN_RUNNING, do_certificate_import },
-    { "certificate import medium", "tls.crt of the medium labelled " PROVISION_LABEL, IN_RUNNING,
+    { "certificate show", "ca.pem, tsa-root.pem and the listener's fingerprint", WHEN_OPEN, do_certificate_show },
+    { "certificate csr", "a certificate request for the HTTPS listener", WHEN_OPEN, do_certificate_csr },
+    { "certificate import", "paste the certificate chain", WHEN_OPEN, do_certificate_import },
+    { "certificate import medium", "tls.crt of the medium labelled " PROVISION_LABEL, WHEN_OPEN,
       do_certificate_import },
     { "update apply", "the update on the medium labelled SVC-UPDATE", IN_RUNNING | IN_MAINTENANCE, do_update_apply },
     { "update status", "which versions there are", IN_RUNNING | IN_MAINTENANCE, do_update_status },
-    { "extension list", "extension images", IN_RUNNING, do_extension },
-    { "extension add", "the extension on the medium labelled SVC-UPDATE", IN_RUNNING, do_extension },
-    { "extension remove NAME", "remove it", IN_RUNNING, do_extension_remove },
+    { "extension list", "extension images", WHEN_OPEN, do_extension },
+    { "extension add", "the extension on the medium labelled SVC-UPDATE", WHEN_OPEN, do_extension },
+    { "extension remove NAME", "remove it", WHEN_OPEN, do_extension_remove },
     { "network show", "interfaces and addresses", ANYWHEN, do_network },
     { "log", "the last lines of the log", ANYWHEN, do_log },
     { "log all", "more of them", ANYWHEN, do_log },
-    { "restart", "stop the appliance and start it again", IN_RUNNING | IN_MAINTENANCE, do_restart },
+    { "restart", "stop the appliance and start it again", WHEN_OPEN, do_restart },
     { "reboot", "start the machine again", ANYWHEN, do_reboot },
     { "poweroff", "switch the machine off", ANYWHEN, do_poweroff },
 };
 
-static unsigned now(enum machine_phase phase)
+static unsigned now(const struct console *console)
 {
-    switch (phase) {
+    switch (console->phase) {
     case PHASE_PROVISIONING:
         return IN_PROVISIONING;
     case PHASE_LOCKED:
@@ -300,7 +307,7 @@ static unsigned now(enum machine_phase phase)
     case PHASE_READY:
         return IN_RUNNING;
     case PHASE_MAINTENANCE:
-        return IN_MAINTENANCE;
+        return IN_MAINTENANCE | (console->has_provision ? IN_OPEN_MAINTENANCE : 0);
     case PHASE_STARTING:
     case PHASE_STOPPING:
         break;
@@ -312,7 +319,7 @@ static void do_help(struct console *console, struct terminal *terminal, const ch
 {
     (void)args;
     for (size_t i = 0; i < COUNT_OF(commands); i++) {
-        if (commands[i].when == ANYWHEN || (commands[i].when & now(console->phase)) != 0) {
+        if (commands[i].when == ANYWHEN || (commands[i].when & now(console)) != 0) {
             terminal_say(terminal, "  %-28s %s", commands[i].words, commands[i].doc);
         }
     }
@@ -383,7 +390,7 @@ void console_take_line(struct console *console, struct terminal *terminal, const
         /* Enter alone: just the prompt again. */
     } else if (command == NULL) {
         terminal_say(terminal, "not understood; help lists the commands");
-    } else if (command->when != ANYWHEN && (command->when & now(console->phase)) == 0) {
+    } else if (command->when != ANYWHEN && (command->when & now(console)) == 0) {
         terminal_say(terminal, command->work == do_provision
                                    ? "this machine is provisioned; docs/first-boot.md tells how to begin anew"
                                    : "not now: the machine is not in a state for that; status tells");

@@ -50,7 +50,7 @@ static struct fault put_token(struct terminal *terminal, const struct admin_toke
                  token->tenant, end);
     terminal_put(terminal, span_text("    "));
     terminal_put(terminal, secret_span(token->token));
-    terminal_say(terminal, "\n\n  revoke it with: svc-cli token revoke %s\n", token->id);
+    terminal_say(terminal, "\n\n  revoke it with: svc-cli tokens revoke %s --reason TEXT\n", token->id);
     return OK;
 }
 

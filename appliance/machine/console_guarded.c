@@ -56,13 +56,13 @@ void console_provision(struct console *console, struct terminal *terminal)
 
 /* ---- unlock ---- */
 
-/* A recovery key opens the state for good: where a PIN is part of the mode it may be replaced now. */
+/* Who opens with the recovery key has no PIN that opens: where the seal has one it is replaced now. */
 static struct fault ask_new_pin(struct op *op, struct terminal *terminal, struct secret **ret_pin)
 {
     CLEANUP(secret_freep) struct secret *first = NULL, *second = NULL;
-    TRY(terminal_ask_secret(op, terminal, "That is a recovery key. New PIN [as before], not shown: ", &first));
+    TRY(terminal_ask_secret(op, terminal, "That is a recovery key. New PIN, not shown: ", &first));
     if (first == NULL) {
-        return OK;
+        return op_fail(op, FAULT(BAD_ARGUMENT), "a new PIN is needed; nothing was opened");
     }
     size_t len = secret_span(first).len;
     TRY(terminal_ask_secret(op, terminal, "The same again: ", &second));
@@ -82,7 +82,7 @@ static struct fault unlock(struct op *op, struct console *console, struct termin
     CLEANUP(buf_free) struct buf body = BUF_INIT(2 * TERMINAL_LINE_MAX);
     struct span typed = span_text(line);
     TRY(buf_put(&body, typed));
-    if (!FAULTED(seal_recovery_parse(typed, &recovery))) {
+    if (console->seal_has_pin && !FAULTED(seal_recovery_parse(typed, &recovery))) {
         TRY(ask_new_pin(op, terminal, &pin));
     }
     if (pin != NULL) {

@@ -14,6 +14,7 @@ struct console {
     bool has_provision;
     struct provision provision;
     enum machine_phase phase;
+    bool seal_has_pin;      /* it takes one to open the state */
     struct sha256 shown;    /* of the status screen that was printed last */
     bool recovery_waits;    /* a recovery key was shown and is not confirmed */
     bool recovery_asked;    /* there is none any more */

@@ -107,7 +107,7 @@ static const char *phase_says(enum machine_phase phase)
     case PHASE_READY:
         return "ready";
     case PHASE_MAINTENANCE:
-        return "maintenance: status, log, reboot and poweroff are left";
+        return "maintenance: it does not serve; help lists what can be done";
     case PHASE_STOPPING:
         return "stopping";
     }

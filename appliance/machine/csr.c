@@ -13,7 +13,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define USER_API    "svc-api"
 #define NAMES_TEXT  8192
 #define CHAIN_COUNT 8
 

@@ -6,19 +6,15 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/fs.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define BLOCK_CLASS  "/sys/class/block"
 #define UEVENT_MAX   4096
 #define DEVICES_MAX  256
-#define POLL_MS      100
 #define NAME_MAX_    64
 #define VFAT_LABEL   11
 #define EXT4_AT      1024
@@ -176,18 +172,6 @@ struct fault disk_by_partlabel(struct op *op, const char *label, const char **re
     return arena_printf(op->arena, ret_device, "/dev/%s", found);
 }
 
-struct fault disk_wait_partlabel(struct op *op, const char *label, const char **ret_device)
-{
-    for (;;) {
-        struct fault found = disk_by_partlabel(op, label, ret_device);
-        if (found.code != FAULT_NOT_FOUND || op_expired(op)) {
-            return found;
-        }
-        op->note = (struct fault_note){ 0 };
-        (void)poll(NULL, 0, POLL_MS); /* disks do not say when all of them are there */
-    }
-}
-
 static struct fault read_head(const char *device, struct buf *head)
 {
     CLEANUP(fd_closep) int fd = open(device, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -234,21 +218,4 @@ struct fault disk_by_fs_label(struct op *op, const char *label, struct disk_foun
         }
     }
     return op_fail(op, FAULT(NOT_FOUND), "no file system is labelled %s", label);
-}
-
-struct fault disk_size(struct op *op, const char *device, uint64_t *ret_bytes)
-{
-    CLEANUP(fd_closep) int fd = open(device, O_RDONLY | O_CLOEXEC);
-    struct stat stat;
-    uint64_t bytes = 0;
-    if (fd < 0 || fstat(fd, &stat) != 0) {
-        return op_fail(op, FAULT(IO), "cannot open %s: %s", device, strerrordesc_np(errno));
-    }
-    if (S_ISREG(stat.st_mode)) {
-        bytes = (uint64_t)stat.st_size;
-    } else if (ioctl(fd, BLKGETSIZE64, &bytes) != 0) {
-        return op_fail(op, FAULT(IO), "cannot tell the size of %s: %s", device, strerrordesc_np(errno));
-    }
-    *ret_bytes = bytes;
-    return OK;
 }

@@ -15,8 +15,6 @@
 /* NOT_FOUND when there is none; CONFLICT when more than one partition has the label (a second disk was plugged in:
  * which of them is ours cannot be told, so neither is). */
 struct fault disk_by_partlabel(struct op *op, const char *label, const char **ret_device);
-/* The same, and waits for it to appear until op's deadline (disks are probed in the background): NOT_FOUND then. */
-struct fault disk_wait_partlabel(struct op *op, const char *label, const char **ret_device);
 
 enum disk_fs { DISK_FS_NONE, DISK_FS_VFAT, DISK_FS_EXT4, DISK_FS_ISO9660 };
 /* What mount(2) calls it. */
@@ -30,9 +28,6 @@ struct disk_found {
 /* The first block device, in the order of their names, whose file system has this label. A vfat label ends after 11
  * characters: there the first 11 of `label` are what counts, in either case. NOT_FOUND. */
 struct fault disk_by_fs_label(struct op *op, const char *label, struct disk_found *ret_found);
-
-/* The size of a block device (or file) in bytes. */
-struct fault disk_size(struct op *op, const char *device, uint64_t *ret_bytes);
 
 /* Kind and label of the file system in the first bytes of a device, of which DISK_PROBE_BYTES are wanted; fewer are
  * fine. NONE when it is no kind of ours. */

@@ -58,8 +58,7 @@ static struct fault mount_file(struct op *op, const struct release_file *file, c
                                                            .blocks = manifest->tree.blocks,
                                                            .hash_start = manifest->tree.blocks + 1,
                                                            .root_hash = manifest->tree.roothash,
-                                                           .salt = manifest->tree.salt,
-                                                           .on_corruption = VERITY_FAIL_READ },
+                                                           .salt = manifest->tree.salt },
                                     &device);
     IGNORE(loop_close(op, loop)); /* goes away with the verity device that has it now, or at once */
     TRY(done);

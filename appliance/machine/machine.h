@@ -4,7 +4,7 @@
  * `svc-machine boot` mounts, loads modules, opens the state (made at first boot), sets up network and clock, starts
  * `svc-appliance run` and keeps it running, and ends in order. It never exits: a fatal failure is one line on the
  * console and in status.json, then a reboot after a pause (so that boot counting can fall back), or a wait in which the
- * console offers status, reboot and poweroff when a reboot would not help.
+ * console offers what may mend it when a reboot would not help.
  */
 #ifndef APPLIANCE_MACHINE_MACHINE_H
 #define APPLIANCE_MACHINE_MACHINE_H
@@ -49,7 +49,8 @@ struct machine {
     struct secret *recovery; /* made at this boot, not written down yet; NULL = none */
     bool recovery_fetched;
     struct provision provision;
-    bool trial; /* this version runs on trial: not ready in time = reboot */
+    bool prepared; /* all that svc-appliance needs is there, but for a configuration that it takes */
+    bool trial;    /* this version runs on trial: not ready in time = reboot */
     mono_ns trial_ns, trial_end;
     bool committed;
     mono_ns next_commit;
@@ -72,6 +73,9 @@ struct fault machine_serve(struct op *op, void *machine, enum control_verb verb,
 /* The state partition opened and mounted, after it was made at first boot; machine->provision is filled. Waits for
  * people where it has to. CANCELLED: the end was asked for meanwhile. */
 struct fault machine_state(struct machine *machine);
+/* Does a state that is locked go on waiting for a person after `waited`? A version on trial waits only where a PIN is
+ * expected, and as long as its trial: what it fails at is undone by the version before it. */
+bool machine_waits_for_key(const struct machine *machine, bool has_pin, mono_ns waited);
 /* Readies op for the next part of the work. */
 struct op *machine_op(struct machine *machine, int ms);
 

@@ -16,7 +16,6 @@ struct fault mounts_early(struct op *op);
 struct fault mounts_state(struct op *op, const char *device, bool make);
 /* A medium, read-only unless `writable`, nosuid, nodev, noexec, at `target`, which is made. */
 struct fault mounts_medium(struct op *op, const char *device, const char *fs, const char *target, bool writable);
-struct fault mounts_leave(struct op *op, const char *target); /* not mounted is fine */
 /* Power-off: everything below the root that is on a device or could be, newest first; what is busy becomes read-only.
  */
 void mounts_leave_all(void);

@@ -11,7 +11,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char *mount_options(enum disk_fs fs)
+/* What a medium's own super block says about errors does not count (it could ask for a panic), and reading one does not
+ * write its journal back. */
+static const char *mount_options(enum disk_fs fs, enum medium_access access)
 {
     switch (fs) {
     case DISK_FS_VFAT:
@@ -19,6 +21,7 @@ static const char *mount_options(enum disk_fs fs)
     case DISK_FS_ISO9660:
         return "mode=0400,dmode=0500";
     case DISK_FS_EXT4:
+        return access == MEDIUM_READ ? "errors=continue,noload" : "errors=remount-ro";
     case DISK_FS_NONE:
         break;
     }
@@ -38,7 +41,7 @@ struct fault medium_open(struct op *op, const char *label, enum medium_access ac
     if (access == MEDIUM_WRITE && (found.read_only || found.fs == DISK_FS_ISO9660)) {
         return op_fail(op, FAULT(IO), "%s cannot be written to", found.device);
     }
-    if (mount(found.device, MEDIUM_MOUNT, disk_fs_text(found.fs), flags, mount_options(found.fs)) != 0) {
+    if (mount(found.device, MEDIUM_MOUNT, disk_fs_text(found.fs), flags, mount_options(found.fs, access)) != 0) {
         return op_fail(op, FAULT(IO), "cannot mount %s (%s): %s", found.device, disk_fs_text(found.fs),
                        strerrordesc_np(errno));
     }
@@ -121,8 +124,12 @@ struct fault medium_write(struct op *op, int dir, const char *folder, const char
     }
     CLEANUP(fd_closep) int into = openat(dir, folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     (void)snprintf(part, sizeof(part), "%s.part", name);
+    if (into >= 0) {
+        (void)unlinkat(into, part, 0); /* of an interrupted write, or somebody's trap: it is opened by nobody */
+    }
     CLEANUP(fd_closep)
-    int fd = into < 0 ? -1 : openat(into, part, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
+    int fd =
+        into < 0 ? -1 : openat(into, part, O_WRONLY | O_CREAT | O_EXCL | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC, 0644);
     if (fd < 0) {
         return op_fail(op, FAULT(IO), "cannot write %s/%s: %s", folder, name, strerrordesc_np(errno));
     }

@@ -104,11 +104,12 @@ struct fault provision_read_pins(struct op *op, int dir, struct buf *why, struct
     return OK;
 }
 
-struct fault provision_read_from(struct op *op, int dir, struct buf *why, struct provision_found *ret_found)
+static struct fault read_named(struct op *op, int dir, const char *name, struct buf *why,
+                               struct provision_found *ret_found)
 {
     CLEANUP(provision_found_clear) struct provision_found found = { .device = "" };
     CLEANUP(buf_free) struct buf text = BUF_INIT(PROVISION_FILE_MAX);
-    struct fault got = medium_read(op, dir, PROVISION_NAME, &text);
+    struct fault got = medium_read(op, dir, name, &text);
     if (FAULTED(got)) {
         return got.code == FAULT_NOT_FOUND ? got : refuse(op, why, "%s", op->note.detail);
     }
@@ -118,6 +119,21 @@ struct fault provision_read_from(struct op *op, int dir, struct buf *why, struct
     *ret_found = found;
     found.state_pin = found.hsm_pin = NULL;
     return OK;
+}
+
+struct fault provision_read_from(struct op *op, int dir, struct buf *why, struct provision_found *ret_found)
+{
+    return read_named(op, dir, PROVISION_NAME, why, ret_found);
+}
+
+struct fault provision_read_file(struct op *op, const char *path, struct buf *why, struct provision_found *ret_found)
+{
+    const char *slash = strrchr(path, '/'), *folder = ".";
+    if (slash != NULL) { /* with its slash: that of "/x" is "/" */
+        TRY(arena_text(op->arena, span_of(path, (size_t)(slash - path) + 1), &folder));
+    }
+    CLEANUP(fd_closep) int dir = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return dir < 0 ? FAULT(NOT_FOUND) : read_named(op, dir, slash != NULL ? slash + 1 : path, why, ret_found);
 }
 
 struct fault provision_find_and_read(struct op *op, struct buf *why, struct provision_found *ret_found)

@@ -32,6 +32,8 @@ struct fault provision_listener_names(struct op *op, const struct provision *pro
 struct fault provision_judge(struct op *op, const struct provision *provision, struct buf *why);
 /* File and PIN files from an open folder. */
 struct fault provision_read_from(struct op *op, int dir, struct buf *why, struct provision_found *ret_found);
+/* The same for a file of any name, and the PIN files beside it: what the machine would say of it. NOT_FOUND, CONFIG. */
+struct fault provision_read_file(struct op *op, const char *path, struct buf *why, struct provision_found *ret_found);
 /* The PIN files that a parsed provisioning names, and whether it needs any. */
 struct fault provision_read_pins(struct op *op, int dir, struct buf *why, struct provision_found *found);
 

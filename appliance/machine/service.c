@@ -26,7 +26,8 @@
 #define STATE_FILE       PRODUCT_RUN_DIR "/state.json"
 #define STATE_MAX        8192
 #define WORDS_TAIL       4096
-#define REFUSALS_MAX     2 /* in a row; exit codes 2 and 3 of svc-appliance */
+#define CODE_SIGNAL      128 /* and the signal's number */
+#define FAILURES_TOLD    2   /* quick ends in a row after which the cause is shown */
 
 int service_backoff_ms(unsigned quick)
 {
@@ -107,6 +108,11 @@ void service_last_words(struct span log, char *out, size_t size)
     out[len] = '\0';
 }
 
+static bool is_refusal(int code)
+{
+    return code == 2 || code == 3;
+}
+
 static void take_refusal(struct machine *machine, int code)
 {
     CLEANUP(fd_closep) int fd = open(MACHINE_LOG_FILE, O_RDONLY | O_CLOEXEC);
@@ -116,14 +122,17 @@ static void take_refusal(struct machine *machine, int code)
     ssize_t got = fd >= 0 ? pread(fd, tail, sizeof(tail), from) : 0;
     char words[FAILURE_MAX - 64];
     service_last_words(span_of(tail, got > 0 ? (size_t)got : 0), words, sizeof(words));
-    (void)snprintf(machine->refusal, sizeof(machine->refusal), "%s%s", words[0] != '\0' ? words : "refused to start",
-                   code == 3 ? " (self-test gate)" : "");
-    machine_say(machine, "svc-appliance: %s", machine->refusal);
-}
-
-static bool is_refusal(int code)
-{
-    return code == 2 || code == 3;
+    char text[FAILURE_MAX];
+    if (words[0] == '\0' || code >= CODE_SIGNAL) { /* who was killed said nothing about it */
+        (void)snprintf(text, sizeof(text), is_refusal(code) ? "refused to start (code %d)" : "ended with code %d",
+                       code);
+    } else {
+        (void)snprintf(text, sizeof(text), "%s%s", words, code == 3 ? " (self-test gate)" : "");
+    }
+    if (strcmp(text, machine->refusal) != 0) { /* once, not at every try */
+        (void)snprintf(machine->refusal, sizeof(machine->refusal), "%s", text);
+        machine_say(machine, "svc-appliance: %s", text);
+    }
 }
 
 static void keeper_ended(struct machine *machine, struct keeper *keeper, int status)
@@ -131,7 +140,7 @@ static void keeper_ended(struct machine *machine, struct keeper *keeper, int sta
     bool service = keeper == &machine->keepers[KEEPER_SERVICE];
     bool refused_before = is_refusal(keeper->last_code);
     keeper->pid = 0;
-    keeper->last_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    keeper->last_code = WIFEXITED(status) ? WEXITSTATUS(status) : CODE_SIGNAL + WTERMSIG(status);
     keeper->quick = clock_mono() - keeper->started >= STABLE_NS ? 1 : keeper->quick + 1;
     keeper->next = clock_mono() + service_backoff_ms(keeper->quick) * NS_PER_MS;
     if (machine->wanted != POWER_NONE || !keeper->wanted) {
@@ -141,6 +150,8 @@ static void keeper_ended(struct machine *machine, struct keeper *keeper, int sta
     if (service && is_refusal(keeper->last_code)) {
         take_refusal(machine, keeper->last_code);
         keeper->wanted = !refused_before; /* once more, then `restart` is for a person to say */
+    } else if (service && keeper->last_code != 0 && keeper->quick >= FAILURES_TOLD) {
+        take_refusal(machine, keeper->last_code); /* it goes on trying */
     }
     log_write(WARN, "ended", LOG_TEXT("what", keeper->name), LOG_INT("code", keeper->last_code));
     if (service) {

@@ -2,6 +2,7 @@
  * The processes that PID 1 keeps: the console, chrony, and the machine's purpose, `svc-appliance run`. One that ends is
  * started again, with a pause that doubles up to a minute and starts over once it ran for a minute. The appliance that
  * refuses its start (exit code 2 or 3, twice) is not tried again by itself: the console says why, and `restart` tries.
+ * One that fails otherwise, twice quickly in a row, is tried on, and the console says why too.
  */
 #ifndef APPLIANCE_MACHINE_SERVICE_H
 #define APPLIANCE_MACHINE_SERVICE_H
@@ -26,7 +27,7 @@ void service_restart(struct machine *machine);
 int service_backoff_ms(unsigned quick);
 /* {"ready":true,...} of the supervisor's state.json. */
 bool service_state_ready(struct span json);
-/* The last line of the log that svc-appliance wrote before it ended with a refusal, without control characters. */
+/* The last line of the log that svc-appliance wrote before it ended, without control characters. */
 void service_last_words(struct span log, char *out, size_t size);
 
 #endif

@@ -32,7 +32,8 @@ enum machine_phase {
     PHASE_OPENING,      /* the state is being made or opened, network and clock set up */
     PHASE_RUNNING,      /* svc-appliance was started and is not ready yet */
     PHASE_READY,        /* the appliance is ready */
-    PHASE_MAINTENANCE,  /* what `failure` says; only status, reboot and poweroff are left */
+    PHASE_MAINTENANCE,  /* what `failure` or `refusal` says; it does not serve, and the console offers what may mend it
+                         */
     PHASE_STOPPING,
 };
 const char *machine_phase_text(enum machine_phase phase);

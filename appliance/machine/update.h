@@ -8,7 +8,7 @@
  * cut between any two steps leaves a machine that boots the version that ran before or the new one, complete.
  *
  * PID 1, after the state is open:
- *     TRY(update_admit(op));               -- an older version than the floor does not run: say so, power off
+ *     TRY(update_admit(op));               -- an older version than the floor does not run: maintenance
  *     TRY(update_read_state(op, &state));  -- state.trial: not ready in time = reboot, which falls back
  *     TRY(update_before_service(op));      -- the database's way back, before anybody writes to it
  *     ...ready:

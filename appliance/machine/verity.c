@@ -55,7 +55,7 @@ static bool spec_ok(const struct verity_spec *spec)
            strchr(spec->device, ' ') == NULL;
 }
 
-/* "1 DEV DEV 4096 4096 BLOCKS START sha256 ROOT SALT [1 panic_on_corruption]" */
+/* "1 DEV DEV 4096 4096 BLOCKS START sha256 ROOT SALT" */
 static struct fault target_fill(struct dm_ioctl *head, const struct verity_spec *spec)
 {
     struct dm_target_spec *target = (struct dm_target_spec *)((uint8_t *)head + head->data_start);
@@ -64,10 +64,9 @@ static struct fault target_fill(struct dm_ioctl *head, const struct verity_spec 
     head->target_count = 1;
     target->length = spec->blocks * SECTORS_BLOCK;
     memcpy(target->target_type, "verity", sizeof("verity"));
-    int len =
-        snprintf(params, room, "1 %s %s %d %d %llu %llu sha256 %s %s%s", spec->device, spec->device, VERITY_BLOCK,
-                 VERITY_BLOCK, (unsigned long long)spec->blocks, (unsigned long long)spec->hash_start, spec->root_hash,
-                 spec->salt, spec->on_corruption == VERITY_PANIC ? " 1 panic_on_corruption" : "");
+    int len = snprintf(params, room, "1 %s %s %d %d %llu %llu sha256 %s %s", spec->device, spec->device, VERITY_BLOCK,
+                       VERITY_BLOCK, (unsigned long long)spec->blocks, (unsigned long long)spec->hash_start,
+                       spec->root_hash, spec->salt);
     REQUIRE(len > 0 && (size_t)len < room, TOO_LARGE);
     return OK;
 }
@@ -176,15 +175,6 @@ struct fault loop_open_part(struct op *op, int file, uint64_t offset, uint64_t s
     unsigned number = 0;
     TRY(loop_take(op, control, file, offset, size, &number));
     return arena_printf(op->arena, ret_device, "/dev/loop%u", number);
-}
-
-struct fault loop_open(struct op *op, const char *file, const char **ret_device)
-{
-    CLEANUP(fd_closep) int content = open(file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (content < 0) {
-        return op_fail(op, FAULT(IO), "cannot open %s: %s", file, strerrordesc_np(errno));
-    }
-    return loop_open_part(op, content, 0, 0, ret_device);
 }
 
 struct fault loop_close(struct op *op, const char *device)

@@ -8,7 +8,7 @@
 
 #include "appliance/base/op.h"
 
-#define RELEASE_KEYS_MAX      16
+#define RELEASE_KEYS_MAX      32 /* the image's and 16 of the site's */
 #define RELEASE_KEY_FILE_MAX  ((size_t)8 << 10)
 #define RELEASE_SIGNATURE_MAX ((size_t)512)
 

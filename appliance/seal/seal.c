@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <libcryptsetup.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -41,7 +40,7 @@ static bool uses_tpm(enum seal_mode mode)
     return mode == SEAL_TPM2 || mode == SEAL_TPM2_PIN;
 }
 
-static bool uses_pin(enum seal_mode mode)
+bool seal_mode_has_pin(enum seal_mode mode)
 {
     return mode == SEAL_PIN || mode == SEAL_TPM2_PIN;
 }
@@ -200,7 +199,7 @@ static struct fault seal_by_tpm(struct op *op, const struct seal_request *reques
     CLEANUP(buf_free) struct buf private_blob = BUF_INIT(TPM_BLOB_MAX);
     uint8_t auth[TPM_AUTH_MAX];
     size_t auth_len = 0;
-    if (uses_pin(request->mode)) {
+    if (seal_mode_has_pin(request->mode)) {
         TRY(pin_auth(op, secret_span(request->pin), auth));
         auth_len = sizeof(auth);
     }
@@ -219,7 +218,7 @@ static struct fault machine_key(struct op *op, const struct seal_request *reques
                                 struct secret **ret_key)
 {
     token->kind = request->mode;
-    if (uses_pin(request->mode)) {
+    if (seal_mode_has_pin(request->mode)) {
         TRY(pin_check(op, request->pin));
     }
     if (request->mode == SEAL_PIN) {
@@ -283,7 +282,7 @@ static struct fault key_from_tpm(struct op *op, const struct seal_token *token, 
 static struct fault key_of_machine(struct op *op, const struct seal_token *token, const struct seal_key *key,
                                    struct secret **ret_key)
 {
-    if (uses_pin(token->kind) && key->typed.len == 0) {
+    if (seal_mode_has_pin(token->kind) && key->typed.len == 0) {
         return op_fail(op, FAULT(UNSEAL), "the state opens with its PIN, or with the recovery key");
     }
     if (uses_tpm(token->kind)) {
@@ -339,13 +338,4 @@ struct fault seal_renew(struct op *op, const char *device, const struct seal_key
     TRY(luks_replace(op, luks, LUKS_SLOT_MACHINE, secret_span(key),
                      request.mode == SEAL_PIN ? LUKS_KDF_WEAK : LUKS_KDF_FULL, LUKS_SLOT_RECOVERY, secret_span(by)));
     return token_write(op, luks, &anew);
-}
-
-struct fault seal_close(struct op *op, const char *name)
-{
-    int error = crypt_deactivate(NULL, name);
-    if (error < 0 && error != -ENODEV) {
-        return op_fail(op, FAULT(IO), "the state cannot be closed: %s", strerrordesc_np(-error));
-    }
-    return OK;
 }

@@ -24,6 +24,8 @@ enum seal_mode { SEAL_TPM2, SEAL_TPM2_PIN, SEAL_PIN, SEAL_NONE };
 const char *seal_mode_text(enum seal_mode mode); /* "tpm2", "tpm2+pin", "pin", "none" */
 /* What it means, in one plain sentence. */
 const char *seal_mode_meaning(enum seal_mode mode);
+/* Does it take a person with a PIN to open it? */
+bool seal_mode_has_pin(enum seal_mode mode);
 
 enum seal_content {
     SEAL_EMPTY,      /* nothing: its first and last MiB are zeros */
@@ -62,8 +64,6 @@ struct fault seal_open(struct op *op, const char *device, const char *name, cons
 /* After seal_open by the recovery key, in the modes with a TPM: keyslot 0 anew, sealed to what the machine is now.
  * `pin` for SEAL_TPM2_PIN. */
 struct fault seal_renew(struct op *op, const char *device, const struct seal_key *recovery, const struct secret *pin);
-/* The volume's size follows its partition's. */
-struct fault seal_close(struct op *op, const char *name);
 
 /* The recovery key as people read it. `typed` with any blanks and dashes, in either case: BAD_ARGUMENT when it is no
  * recovery key. The secret is the canonical form (32 characters). */

@@ -15,7 +15,7 @@ PARTS = ["svc-appliance", "postgres", "nats-server", "svc-signer", "svc-api"]
 
 INTRO = """# What each process may do
 
-Printed from a running appliance by `scripts/lib/hardening_page.py`; `tests/e2e/test_hardening.py` compares this page with what runs, so it does not describe a wish. `svc-appliance hardening [--json]` prints the same of yours: each process with user, groups, the five sets of capabilities, filters, namespaces, what it can write, limits and listening sockets, and every file that lends rights (set-user-ID, set-group-ID, capabilities) where the appliance lives. In the appliance image it reports every process of the machine, not only its own.
+Printed from a running appliance of the embedded profile by `scripts/lib/hardening_page.py`; `tests/e2e/test_hardening.py` compares this page with what runs, so it does not describe a wish. `svc-appliance hardening [--json]` prints the same of yours: each process with user, groups, the five sets of capabilities, filters, namespaces, what it can write, limits and listening sockets, and every file that lends rights (set-user-ID, set-group-ID, capabilities) where the appliance lives. The image has more processes, svc-machine (PID 1), its console and chronyd, which are not on this page.
 
 """
 

@@ -114,7 +114,7 @@ class Image(unittest.TestCase):
     def test_every_account_is_without_password_and_shell(self):
         with open(f"{self.out}/root/etc/passwd", encoding="utf-8") as file:
             for line in file:
-                self.assertRegex(line, r"^[a-z-]+:x:\d+:\d+::/:/bin/false\n$")
+                self.assertRegex(line, r"^[a-z_-]+:x:\d+:\d+::/:/bin/false\n$")
         self.assertNotIn("etc/shadow", self.files)
 
     def test_the_slot_says_what_is_in_it_and_the_other_one_nothing(self):

@@ -7,6 +7,7 @@
 #include "appliance/machine/console_run.h"
 #include "appliance/machine/console_session.h"
 #include "appliance/machine/provision_store.h"
+#include "appliance/seal/seal.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -296,6 +297,42 @@ static void help_names_what_the_phase_allows(void **state)
     said = said_to(&console, &person, "help");
     assert_null(strstr(said, "answer the questions"));
     assert_non_null(strstr(said, "token issue"));
+    static const char *const mend[] = { "hsm doctor",       "extension list",   "extension add",
+                                        "extension remove", "certificate show", "certificate import",
+                                        "update apply",     "update status",    "provision apply",
+                                        "restart" };
+    console.phase = PHASE_MAINTENANCE;
+    console.has_provision = true;
+    said = said_to(&console, &person, "help");
+    assert_null(strstr(said, "token issue"));
+    for (size_t i = 0; i < COUNT_OF(mend); i++) {
+        assert_non_null(strstr(said, mend[i]));
+    }
+    type(&person, "no\n");
+    assert_non_null(strstr(said_to(&console, &person, "restart"), "not done"));
+    stand_up(&person);
+}
+
+static void a_recovery_key_wants_a_new_pin_where_the_seal_has_one(void **state)
+{
+    (void)state;
+    struct person person;
+    struct console console = { .phase = PHASE_LOCKED, .seal_has_pin = true };
+    CLEANUP(secret_freep) struct secret *key = NULL;
+    char text[SEAL_RECOVERY_TEXT];
+    assert_fault(seal_recovery_new(&key), NONE);
+    seal_recovery_print(key, text);
+    sit_down(&person);
+    type(&person, "\n");
+    assert_non_null(strstr(said_to(&console, &person, text), "a new PIN is needed; nothing was opened"));
+    type(&person, "12345\n12345\n");
+    assert_non_null(strstr(said_to(&console, &person, text), "a PIN has 6 to 128 bytes"));
+    type(&person, "123456\n123456\n"); /* PID 1 is not there */
+    assert_non_null(strstr(said_to(&console, &person, text), "unlock: svc-machine does not run here"));
+    console.seal_has_pin = false;
+    const char *said = said_to(&console, &person, text);
+    assert_null(strstr(said, "New PIN"));
+    assert_non_null(strstr(said, "unlock: svc-machine does not run here"));
     stand_up(&person);
 }
 
@@ -427,6 +464,7 @@ int main(void)
         cmocka_unit_test(what_destroys_is_only_done_after_a_yes),
         cmocka_unit_test(what_a_machine_rests_on_cannot_be_changed_later),
         cmocka_unit_test(help_names_what_the_phase_allows),
+        cmocka_unit_test(a_recovery_key_wants_a_new_pin_where_the_seal_has_one),
         cmocka_unit_test(at_the_lock_a_line_is_a_pin_unless_it_is_a_command),
         cmocka_unit_test(what_a_program_says_is_shown_clean_and_its_end_told),
         cmocka_unit_test(the_status_screen_tells_where_the_machine_is),

@@ -3,6 +3,7 @@
 
 #include "appliance/base/file.h"
 #include "appliance/machine/admin.h"
+#include "appliance/machine/console.h"
 #include "appliance/machine/provision_medium.h"
 #include "appliance/machine/provision_store.h"
 
@@ -89,6 +90,38 @@ static void pins_that_are_missing_or_no_pins_are_refused(void **state)
     }
     in_folder("state", "reboot\n");
     assert_folder_refused("state: a command of the console cannot be a PIN\n");
+}
+
+static int checked(const char *name)
+{
+    char path[128], provision[] = "provision", check[] = "check";
+    bool known = false;
+    (void)snprintf(path, sizeof(path), "%s/%s", folder, name);
+    char *const words[] = { provision, check, path };
+    int code = console_command_line(3, words, &known);
+    assert_true(known);
+    return code;
+}
+
+static void a_check_refuses_what_the_machine_would_refuse(void **state)
+{
+    (void)state;
+    CLEANUP(op_freep) struct op *op = new_op();
+    CLEANUP(buf_free) struct buf why = BUF_INIT(FILE_MAX);
+    CLEANUP(provision_found_clear) struct provision_found found = { .device = "" };
+    const char *said = NULL;
+    char path[128];
+    assert_int_equal(checked("nowhere.yaml"), 2);
+    in_folder("other.yaml", LEAST "settings:\n  http: { threads: 9 }\n"); /* fewer than the bulkheads take */
+    assert_int_equal(checked("other.yaml"), 2);
+    in_folder("other.yaml", LEAST "state: { seal: pin, pin_file: absent }\n");
+    assert_int_equal(checked("other.yaml"), 2);
+    (void)snprintf(path, sizeof(path), "%s/other.yaml", folder);
+    assert_fault(provision_read_file(op, path, &why, &found), CONFIG);
+    assert_fault(buf_cstr(&why, &said), NONE);
+    assert_string_equal(said, "absent: the PIN file cannot be read: it is not there\n");
+    in_folder("absent", "1234567\n");
+    assert_int_equal(checked("other.yaml"), 0);
 }
 
 static void pins_come_without_the_end_of_their_line(void **state)
@@ -193,6 +226,7 @@ int main(void)
         cmocka_unit_test_setup(a_folder_without_the_file_is_no_provisioning, new_folder),
         cmocka_unit_test_setup(a_link_or_a_pipe_in_place_of_a_file_is_refused, new_folder),
         cmocka_unit_test_setup(pins_that_are_missing_or_no_pins_are_refused, new_folder),
+        cmocka_unit_test_setup(a_check_refuses_what_the_machine_would_refuse, new_folder),
         cmocka_unit_test_setup(pins_come_without_the_end_of_their_line, new_folder),
         cmocka_unit_test_setup(what_is_kept_holds_no_pin_and_belongs_to_its_users, new_folder),
         cmocka_unit_test_setup(a_damaged_or_missing_pin_hash_lets_nobody_in, new_folder),

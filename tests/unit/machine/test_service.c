@@ -5,9 +5,12 @@
 #include "appliance/machine/clock.h"
 #include "appliance/machine/power.h"
 #include "appliance/machine/service.h"
+#include "appliance/seal/seal.h"
 
 #include <signal.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static void only_a_plain_true_means_ready(void **state)
 {
@@ -50,6 +53,67 @@ static void the_last_words_are_one_printable_line(void **state)
     assert_string_equal(words, "a?[2Jb");
     service_last_words(span_text("svc-appliance: without an end, and too long for it"), words, sizeof(words));
     assert_string_equal(words, "without an end, and too");
+}
+
+static void ends_with(struct machine *machine, int code)
+{
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        _exit(code);
+    }
+    siginfo_t info;
+    assert_int_equal(waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT), 0);
+    machine->keepers[KEEPER_SERVICE].pid = child;
+    machine->keepers[KEEPER_SERVICE].started = clock_mono();
+    keepers_reap(machine);
+}
+
+static void an_appliance_that_fails_again_and_again_is_told_of_and_tried_on(void **state)
+{
+    (void)state;
+    struct machine machine = { .console = -1 };
+    keepers_setup(&machine);
+    machine.keepers[KEEPER_SERVICE].wanted = true;
+    ends_with(&machine, 1);
+    assert_string_equal(machine.refusal, "");
+    ends_with(&machine, 1);
+    assert_string_not_equal(machine.refusal, "");
+    assert_true(machine.keepers[KEEPER_SERVICE].wanted);
+    assert_int_equal(machine.status.phase, PHASE_RUNNING);
+    ends_with(&machine, 0);
+    ends_with(&machine, 2);
+    assert_true(machine.keepers[KEEPER_SERVICE].wanted);
+    ends_with(&machine, 2);
+    assert_false(machine.keepers[KEEPER_SERVICE].wanted);
+    assert_int_equal(machine.status.phase, PHASE_MAINTENANCE);
+}
+
+static void a_restart_waits_until_the_machine_is_prepared(void **state)
+{
+    (void)state;
+    CLEANUP(op_freep) struct op *op = NULL;
+    struct machine machine = { .console = -1, .status = { .phase = PHASE_MAINTENANCE } };
+    assert_fault(op_new("test", (struct tenant_id){ 0 }, 60000, &op), NONE);
+    keepers_setup(&machine);
+    assert_fault(machine_serve(op, &machine, CONTROL_RESTART, (struct span){ 0 }, NULL), CONFLICT);
+    assert_non_null(strstr(op->note.detail, "not ready"));
+    assert_false(machine.keepers[KEEPER_SERVICE].wanted);
+}
+
+static void a_version_on_trial_does_not_wait_for_ever(void **state)
+{
+    (void)state;
+    struct machine machine = { .trial = true, .trial_ns = 600 * NS_PER_S };
+    assert_false(machine_waits_for_key(&machine, false, 0));
+    assert_true(machine_waits_for_key(&machine, true, 0));
+    assert_true(machine_waits_for_key(&machine, true, 599 * NS_PER_S));
+    assert_false(machine_waits_for_key(&machine, true, 600 * NS_PER_S));
+    machine.trial = false;
+    assert_true(machine_waits_for_key(&machine, false, 1000000 * NS_PER_S));
+    assert_true(machine_waits_for_key(&machine, true, 1000000 * NS_PER_S));
+    assert_true(seal_mode_has_pin(SEAL_PIN) && seal_mode_has_pin(SEAL_TPM2_PIN));
+    assert_false(seal_mode_has_pin(SEAL_TPM2) || seal_mode_has_pin(SEAL_NONE));
 }
 
 static void signals_mean_their_ends(void **state)
@@ -115,6 +179,9 @@ int main(void)
         cmocka_unit_test(only_a_plain_true_means_ready),
         cmocka_unit_test(the_pause_between_starts_grows_to_a_minute),
         cmocka_unit_test(the_last_words_are_one_printable_line),
+        cmocka_unit_test(an_appliance_that_fails_again_and_again_is_told_of_and_tried_on),
+        cmocka_unit_test(a_restart_waits_until_the_machine_is_prepared),
+        cmocka_unit_test(a_version_on_trial_does_not_wait_for_ever),
         cmocka_unit_test(signals_mean_their_ends),
         cmocka_unit_test(facts_are_read_from_whole_words_only),
         cmocka_unit_test(the_version_is_that_of_os_release),
