@@ -120,7 +120,7 @@ static void look(struct console *console, struct glance *last)
     if (!glance(&seen)) {
         return;
     }
-    bool changed = memcmp(&seen, last, sizeof(seen)) != 0;
+    bool changed = seen.phase != last->phase || strcmp(seen.text, last->text) != 0; /* which names the seal, too */
     console->phase = seen.phase;
     console->seal_has_pin = seen.seal_has_pin;
     if (seen.phase >= PHASE_OPENING && seen.phase != PHASE_STOPPING) {
